@@ -1,5 +1,5 @@
-//! Turns `proto/` into Rust with a compiler written in Rust, so that building
-//! Optik needs no `protoc`.
+//! Generates Rust from `proto/` with a compiler written in Rust, so that building Optik needs no
+//! `protoc`.
 
 use std::error::Error;
 

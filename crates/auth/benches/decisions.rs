@@ -1,4 +1,4 @@
-//! What a decision costs.
+//! Benchmarks of RBAC authorization decisions.
 
 #[path = "../tests/support/mod.rs"]
 mod support;
@@ -41,7 +41,7 @@ fn cold(bencher: divan::Bencher<'_, '_>) {
         .bench_local_values(|fresh| fresh.allows(&kim, &asked));
 }
 
-/// What a change of any role costs.
+/// The cost of rebuilding the policy after any role changes.
 #[divan::bench]
 fn next_policy(bencher: divan::Bencher<'_, '_>) {
     let policy = policy();

@@ -1,9 +1,9 @@
-//! What somebody wants to do.
+//! Authorization attributes: the verb and the target that an authorizer decides about.
 
 use crate::user::User;
 use optik_object::{ForbiddenRequest, ResourceName, Status};
 
-/// A verb, and what it is done to.
+/// The verb of a request and its target (upstream: `authorizer.Attributes`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AuthorizationAttributes<'a> {
     pub verb: &'a str,
@@ -13,11 +13,11 @@ pub struct AuthorizationAttributes<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessTarget<'a> {
     Resource(ResourceAttributes<'a>),
-    /// Any other path.
+    /// A non-resource URL path.
     NonResource(&'a str),
 }
 
-/// Objects of the API. What does not apply is empty.
+/// The resource attributes of a request. Fields that do not apply are empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ResourceAttributes<'a> {
     pub group: &'a str,
@@ -60,7 +60,7 @@ impl<'a> AuthorizationAttributes<'a> {
         }
     }
 
-    /// 403 for whoever may not.
+    /// The 403 Forbidden `Status` for a denied request.
     #[must_use]
     pub fn forbidden(&self, user: &User, reason: &str) -> Status {
         match self.target {
@@ -84,11 +84,11 @@ impl<'a> AuthorizationAttributes<'a> {
     }
 }
 
-/// Pages that anybody may read: whether the server lives, and what it is.
+/// Health and version endpoints that unauthenticated requests may read (GET only).
 const PUBLIC_PATHS: [&str; 4] = ["/healthz", "/livez", "/readyz", "/version"];
 
-/// The rule where there are no roles: whoever has proven who they are may do everything,
-/// everybody else may look at the public pages.
+/// The authorizer without RBAC: authenticated users may do everything, anonymous users may read the
+/// public paths.
 #[must_use]
 pub fn authorize_without_rbac(user: &User, asked: &AuthorizationAttributes<'_>) -> bool {
     let public = |path: &str| {

@@ -1,20 +1,20 @@
-//! Which requests are recorded, and how much of them.
+//! The audit policy: which requests are audited, at which level.
 
 use crate::attributes::{AccessTarget, AuthorizationAttributes, ResourceAttributes};
 use crate::user::User;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// How much is recorded; each level has what those before it have.
+/// The audit level. Each level includes those before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum AuditLevel {
     #[default]
     None,
-    /// Who did what to which object.
+    /// User, verb, resource and other metadata.
     Metadata,
-    /// And what they sent.
+    /// Metadata and the request body.
     Request,
-    /// And what they got.
+    /// Metadata, the request body and the response body.
     RequestResponse,
 }
 
@@ -30,11 +30,11 @@ impl AuditLevel {
     }
 }
 
-/// Moments of a request.
+/// The stages of a request at which audit events are generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum AuditStage {
     RequestReceived,
-    /// The head of a stream that has no end has been sent.
+    /// The response headers of a long-running request (such as a watch) have been sent.
     ResponseStarted,
     ResponseComplete,
     Panic,
@@ -66,7 +66,7 @@ pub enum AuditPolicyError {
     Mixed(usize),
 }
 
-/// Rules, of which the first that matches counts.
+/// An audit policy. The first rule that matches a request counts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditPolicy {
@@ -115,17 +115,18 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-/// What a policy says about a request.
+/// The audit configuration that the policy gives for one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RequestAuditConfig {
     pub level: AuditLevel,
     pub omit_stages: Vec<AuditStage>,
     pub omit_managed_fields: bool,
-    /// What is sent is a secret: nothing that quotes it may be written down.
+    /// The request body contains a credential: no part that quotes it may be recorded.
     pub secret: bool,
 }
 
-/// What carries secrets is never written down, whatever a policy says.
+/// Whether the request carries a credential. Its bodies are never recorded, whatever the policy
+/// says.
 fn carries_secret(of: ResourceAttributes<'_>) -> bool {
     matches!(
         (of.group, of.resource, of.subresource),
@@ -136,8 +137,10 @@ fn carries_secret(of: ResourceAttributes<'_>) -> bool {
 }
 
 impl AuditPolicy {
+    /// Parses an audit policy file.
+    ///
     /// # Errors
-    /// If it is invalid audit policy that makes sense.
+    /// If it is not valid YAML, or not a valid `audit.k8s.io/v1` policy.
     pub fn parse(yaml: &[u8]) -> Result<Self, AuditPolicyError> {
         let parsed = optik_object::yaml::parse(yaml);
         let parsed = parsed.map_err(|error| AuditPolicyError::Yaml(error.to_string()))?;

@@ -1,8 +1,8 @@
-//! The roles and bindings that every cluster begins with.
+//! The bootstrap RBAC policy: the roles and bindings that every cluster starts with.
 //!
-//! They are kept in a compact table (`cargo xtask roles`). At every start what is missing
-//! is made again, and what was taken from a role is given back, unless the object says
-//! that it does not want that.
+//! They are kept in a compact table (made by `cargo xtask roles`). At every start, missing objects
+//! are recreated and rules removed from a role are restored, unless the object's
+//! `rbac.authorization.kubernetes.io/autoupdate` annotation is `"false"`.
 
 use crate::rbac::{PolicyRule, uncovered_rules};
 use optik_object::{Map, Object, Value};
@@ -10,24 +10,24 @@ use serde_json::json;
 
 const TABLE: &str = include_str!("bootstrap.txt");
 const GROUP: &str = "rbac.authorization.k8s.io";
-/// `"false"` protects an object from being brought up to date.
+/// The value `"false"` excludes an object from reconciliation at start.
 const AUTO_UPDATE_ANNOTATION: &str = "rbac.authorization.kubernetes.io/autoupdate";
 const BOOTSTRAPPING_LABEL: &str = "kubernetes.io/bootstrapping";
 const AGGREGATE_LABEL_PREFIX: &str = "rbac.authorization.k8s.io/";
 
-/// An object, and the plural of its kind.
+/// A bootstrap object and the plural name of its resource.
 #[derive(Clone, Debug)]
 pub struct BootstrapObject {
     pub plural: &'static str,
     pub object: Object,
 }
 
-/// All of them: roles before what binds them.
+/// All bootstrap objects; roles come before the bindings that refer to them.
 ///
-/// The table has one line for each object, `ClusterRole NAME`, `BenchCommand NAMESPACE/NAME`,
-/// `ClusterRoleBinding NAME KIND ROLE` and so on, and below it its parts: `r` groups,
-/// resources, names and verbs; `u` paths and verbs; `+` a label; `<` a label that is
-/// gathered; `s` a subject. Words of a list have commas between them.
+/// The table has one line for each object, `ClusterRole NAME`, `Role NAMESPACE/NAME`,
+/// `ClusterRoleBinding NAME KIND ROLE` and so on, and below it its parts: `r` groups, resources,
+/// names and verbs; `u` paths and verbs; `+` a label; `<` a label of the aggregation rule's
+/// selector; `s` a subject. List items are separated by commas.
 #[must_use]
 pub fn objects() -> Vec<BootstrapObject> {
     let mut all: Vec<BootstrapObject> = Vec::new();
@@ -85,7 +85,7 @@ fn parse_object_line(kind: &str, rest: &[&str]) -> Option<BootstrapObject> {
 fn apply_detail_line(object: &mut Object, what: &str, words: &[&str]) {
     let list = |at: usize| -> Vec<String> {
         let word = words.get(at).copied().unwrap_or_default();
-        // The core group has no name.
+        // The core group has an empty name.
         let items = word
             .split(',')
             .map(|item| if item == "-" { "" } else { item });
@@ -153,8 +153,8 @@ fn rule_value(rule: &PolicyRule) -> Value {
     serde_json::to_value(rule).unwrap_or_default()
 }
 
-/// What an object must become so that it allows at least what it should; `None` if it
-/// does already, or does not want to be changed.
+/// The reconciled object, which allows at least what the bootstrap policy requires; `None` if
+/// `there` does already, or opts out of updates.
 #[must_use]
 pub fn reconcile(there: &Object, wanted: &Object) -> Option<Object> {
     if there.annotation(AUTO_UPDATE_ANNOTATION) == Some("false") {
@@ -182,7 +182,7 @@ pub fn reconcile(there: &Object, wanted: &Object) -> Option<Object> {
     (object != *there).then_some(object)
 }
 
-/// What is missing is added; what is there stays.
+/// Adds missing entries of a map; existing entries stay.
 fn merge_map(object: &mut Object, wanted: &Object, member: &str) {
     let Some(Value::Object(wanted)) = wanted.metadata().and_then(|meta| meta.get(member)) else {
         return;

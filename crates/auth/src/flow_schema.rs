@@ -1,6 +1,6 @@
-//! Which flow a request belongs to.
+//! FlowSchema matching (API Priority and Fairness): which FlowSchema a request belongs to.
 //!
-//! The first schema that fits, in the order of their precedence.
+//! The first matching schema counts, in the order of `matchingPrecedence`.
 
 use crate::attributes::{AccessTarget, AuthorizationAttributes, ResourceAttributes};
 use crate::rbac::{WILDCARD, has_or_all, null_as_empty_list};
@@ -8,25 +8,25 @@ use crate::user::{User, split_service_account};
 use serde::Deserialize;
 use thiserror::Error;
 
-/// Of a schema that does not say.
+/// The `matchingPrecedence` of a schema that does not set it.
 const DEFAULT_PRECEDENCE: i64 = 1000;
 
 #[derive(Debug, Error)]
 #[error("cannot decode FlowSchema")]
 pub struct FlowSchemaDecodeError(#[source] serde_json::Error);
 
-/// A FlowSchema, as far as it decides which requests are of it.
+/// The parts of a FlowSchema that request matching needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlowSchema {
     pub name: String,
     pub uid: String,
-    /// The priority level that it leads to, by name.
+    /// The name of its PriorityLevelConfiguration.
     pub level: String,
     pub precedence: i64,
     pub rules: Vec<FlowRule>,
 }
 
-/// Whose requests, and which of them.
+/// A rule: subjects and the requests it covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FlowRule {
@@ -77,8 +77,10 @@ struct FlowNonResourceRule {
 }
 
 impl FlowSchema {
+    /// Decodes a stored FlowSchema.
+    ///
     /// # Errors
-    /// If the bytes are something else.
+    /// If the bytes are not the JSON of a FlowSchema.
     pub fn from_json(stored: &[u8]) -> Result<Self, FlowSchemaDecodeError> {
         #[derive(Deserialize)]
         struct StoredFlowSchema {
@@ -162,7 +164,7 @@ impl FlowResourceRule {
     }
 }
 
-/// Whether a rule that says this means a resource; `pods` does not mean `pods/log`.
+/// Whether a resource in a rule covers the requested one; `pods` does not cover `pods/log`.
 fn resource_matches(named: &str, of: &ResourceAttributes<'_>) -> bool {
     named == WILDCARD
         || match of.subresource {
@@ -180,7 +182,8 @@ impl FlowNonResourceRule {
     }
 }
 
-/// A path means itself and everything below, with a star at its end or without.
+/// Whether a path in a rule covers the requested one. It covers all subpaths too, with or without a
+/// trailing star.
 fn path_matches(named: &str, path: &str) -> bool {
     if named == WILDCARD || named == path {
         return true;
@@ -191,10 +194,10 @@ fn path_matches(named: &str, path: &str) -> bool {
         .is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// All schemas, and what each stands for.
+/// All FlowSchemas, each with an associated value.
 #[derive(Clone, Debug)]
 pub struct FlowSchemaSet<T> {
-    /// In the order in which they are asked.
+    /// In matching order.
     schemas: Vec<(FlowSchema, T)>,
 }
 
@@ -219,7 +222,7 @@ impl<T> FlowSchemaSet<T> {
         self.schemas.is_empty()
     }
 
-    /// What the first schema that fits stands for.
+    /// The value of the first FlowSchema that matches the request.
     #[must_use]
     pub fn find(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Option<&T> {
         let mut schemas = self.schemas.iter();
@@ -279,7 +282,7 @@ mod tests {
                     }],
                 }),
             ),
-            // The same rank: the name decides.
+            // Equal precedence: the name decides.
             schema(
                 "b",
                 None,

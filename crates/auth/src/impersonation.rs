@@ -1,4 +1,7 @@
-//! Acting as somebody else, for those who may.
+//! User impersonation: reads the `Impersonate-*` headers and authorizes the caller.
+//!
+//! Constrained impersonation (verbs `impersonate:<mode>`) is tried before the legacy verb
+//! `impersonate`.
 
 use crate::attributes::{AuthorizationAttributes, ResourceAttributes};
 use crate::user::{
@@ -12,20 +15,20 @@ pub const USER: &str = "impersonate-user";
 const UID: &str = "impersonate-uid";
 const GROUP: &str = "impersonate-group";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
-/// Every header of it begins with this.
+/// The common prefix of all impersonation headers.
 pub const PREFIX: &str = "impersonate-";
 
 const NODE_PREFIX: &str = "system:node:";
 const NODES: &str = "system:nodes";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 const AUTHENTICATION: &str = "authentication.k8s.io";
-/// From so many on, it is first asked whether all are allowed.
+/// From this many values on, one check of `*` is tried before the checks of single values.
 const WILDCARD_CHECK_MIN: usize = 4;
 
-/// Whom the headers of a request name; names of headers are lower case.
+/// The user that the impersonation headers of a request name. Header names are lower case.
 ///
 /// # Errors
-/// 400 if they name anything but a user.
+/// 400 if there are impersonation headers but none that names a user.
 pub fn requested_user<'a>(
     headers: impl Iterator<Item = (&'a str, &'a [u8])>,
 ) -> Result<Option<User>, Status> {
@@ -34,7 +37,7 @@ pub fn requested_user<'a>(
     for (name, value) in headers {
         let text = || String::from_utf8_lossy(value).into_owned();
         match name {
-            // Of several, the first counts.
+            // The first of several headers counts.
             USER if user.name.is_empty() => user.name = text(),
             UID if user.uid.is_empty() => user.uid = text(),
             GROUP => user.groups.push(text()),
@@ -60,7 +63,7 @@ pub fn requested_user<'a>(
     }
 }
 
-/// As upstream prints it.
+/// Formats a user like Go's `%#v`, for upstream's error message.
 fn go_format(user: &User) -> String {
     let list = |items: &[String]| {
         let quoted: Vec<_> = items.iter().map(|item| quote(item)).collect();
@@ -82,20 +85,20 @@ fn go_format(user: &User) -> String {
     format!("&user.DefaultInfo{{Name:{name}, UID:{uid}, Groups:{groups}, Extra:{extra}}}")
 }
 
-/// Says why somebody may not do something; `None` if they may.
+/// The authorizer: returns why `user` is denied a request; `None` if it is allowed.
 pub trait ImpersonationAuthorizer {
     fn denial_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> Option<String>;
 }
 
-/// How somebody may act as somebody else.
+/// The modes of impersonation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ImpersonationMode {
-    /// A service account on a node, as that node.
+    /// A service account impersonates the node that its pod runs on.
     AssociatedNode,
     AnyNode,
     ServiceAccount,
     UserInfo,
-    /// With the one verb that allows everything.
+    /// The unconstrained verb `impersonate`.
     Legacy,
 }
 
@@ -150,11 +153,11 @@ fn node_name(user: &str) -> Option<&str> {
     dns1123_subdomain(name).is_empty().then_some(name)
 }
 
-/// The user that a request is carried out as.
+/// Authorizes impersonation and returns the user that the request is executed as.
 ///
 /// # Errors
-/// 403 if the caller may not act as this user in any way; what is said is about the first
-/// way that was tried.
+/// 403 if no mode allows the caller to impersonate this user. The message is about the first mode
+/// that was tried.
 pub fn impersonate(
     caller: &User,
     requested_user: &User,
@@ -217,7 +220,7 @@ impl<J: ImpersonationAuthorizer> ImpersonationAttempt<'_, J> {
         self.mode != ImpersonationMode::Legacy
     }
 
-    /// Where users and groups are said to be.
+    /// The API group in which users and groups are checked.
     fn group(&self) -> &'static str {
         match self.mode {
             ImpersonationMode::Legacy => "",
@@ -257,7 +260,7 @@ impl<J: ImpersonationAuthorizer> ImpersonationAttempt<'_, J> {
         if let Some(node) = node_name(&requested_user.name).filter(|_| self.is_constrained()) {
             user.groups = vec![NODES.into()];
             let node = match self.mode {
-                // Which node that is has been seen to.
+                // The mode applies only if the node is the caller's own.
                 ImpersonationMode::AssociatedNode => "*",
                 _ => node,
             };
@@ -341,7 +344,7 @@ fn extra_problem(extra: &Extra) -> Option<String> {
         if key.is_empty() {
             return Some("impersonating the empty string key in extra is not allowed".into());
         }
-        // A domain, a slash, and a path.
+        // A valid key is a domain, a slash and a path.
         let path = key.split_once('/');
         if path.is_none_or(|(domain, path)| {
             !dns1123_subdomain(domain).is_empty()
@@ -365,7 +368,7 @@ fn extra_problem(extra: &Extra) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// Allows what is listed: `verb resource name` or `verb resource/sub name`.
+    /// Allows the listed requests: `verb resource name` or `verb resource/sub name`.
     struct AllowList<'a>(&'a [&'a str]);
 
     impl ImpersonationAuthorizer for AllowList<'_> {

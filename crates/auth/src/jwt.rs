@@ -1,7 +1,7 @@
-//! Tokens that are signed: made, and believed only with reason.
+//! Service account tokens as signed JWTs: signing and signature verification.
 //!
-//! Algorithms are chosen by the key and never by the token: ES256 for keys we make; others
-//! bring those of RSA (RS256) and of another curve (ES384), too.
+//! The algorithm follows from the key and never from the token: ES256 for generated keys;
+//! configured keys may be RSA (RS256) or P-384 (ES384) too.
 
 mod der;
 mod key;
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-/// No honest token is longer.
+/// Longer tokens are rejected unread.
 const TOKEN_BYTES_MAX: usize = 32 * 1024;
-/// Clocks differ.
+/// Tolerated clock skew, in seconds.
 const LEEWAY_SECONDS: i64 = 60;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub struct JwtClaims {
     pub sub: String,
 }
 
-/// One or several; written as several.
+/// The `aud` claim: one string or several; always serialized as a list.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StringOrList")]
 pub struct Audiences(pub Vec<String>);
@@ -54,7 +54,7 @@ impl From<StringOrList> for Audiences {
     }
 }
 
-/// What the token is bound to.
+/// The objects that the token is bound to (claim `kubernetes.io`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KubernetesClaims {
     pub namespace: String,
@@ -76,8 +76,8 @@ pub struct BoundObjectReference {
     pub uid: String,
 }
 
-/// Why a token proves nothing. Clients learn only that it does not; those who review tokens
-/// for others are told, in upstream's words.
+/// Why a token is rejected. API clients see only 401; the messages, in upstream's words, appear in
+/// the status of a TokenReview.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum JwtError {
     #[error("not a token issued by this server")]
@@ -97,10 +97,10 @@ pub enum JwtError {
 }
 
 impl JwtClaims {
-    /// Whether this is within the time of the token.
+    /// Checks `exp`, `nbf` and `iat` against the current time.
     ///
     /// # Errors
-    /// If it is before or after.
+    /// If the time is before or after the validity of the token.
     pub fn check_times(&self, now_seconds: i64) -> Result<(), JwtError> {
         let (early, late) = (
             now_seconds.saturating_sub(LEEWAY_SECONDS),
@@ -125,7 +125,7 @@ struct JwtHeader {
     kid: String,
 }
 
-/// Signs claims.
+/// Signs claims as a compact JWT.
 ///
 /// # Errors
 /// If signing failed.
@@ -142,7 +142,7 @@ pub fn sign(key: &SigningKey, claims: &JwtClaims) -> Result<String, KeyError> {
     Ok(format!("{message}.{signature}"))
 }
 
-/// Whether a token claims to be by this issuer; nothing of it is believed yet.
+/// Whether a token claims this issuer. The signature is not verified.
 #[must_use]
 pub fn has_issuer(token: &[u8], issuer: &str) -> bool {
     #[derive(Deserialize)]
@@ -156,7 +156,7 @@ pub fn has_issuer(token: &[u8], issuer: &str) -> bool {
     serde_json::from_slice::<IssuerClaim>(&claims).is_ok_and(|claims| claims.iss == issuer)
 }
 
-/// The three parts of a token.
+/// The three parts of a JWT.
 struct JwtParts<'a> {
     header: &'a [u8],
     claims: &'a [u8],
@@ -176,8 +176,8 @@ fn split_parts(token: &[u8]) -> Option<JwtParts<'_>> {
     })
 }
 
-/// The claims of a token whose signature is right. Who may use it when and for what is for
-/// others to say.
+/// Verifies the signature and the issuer of a token and returns its claims. The caller checks times
+/// and audiences.
 ///
 /// # Errors
 /// See [`JwtError`].
@@ -192,7 +192,7 @@ pub fn verify(token: &[u8], keys: &[PublicKey], issuer: &str) -> Result<JwtClaim
     }
     let decode = |part: &[u8]| URL_SAFE_NO_PAD.decode(part).map_err(|_| JwtError::NotOurs);
     let head: Value = serde_json::from_slice(&decode(header)?).map_err(|_| JwtError::NotOurs)?;
-    // What must be understood and is not.
+    // `crit` lists header parameters that must be understood; none are supported.
     if head.get("crit").is_some() {
         return Err(JwtError::Signature);
     }

@@ -1,7 +1,8 @@
-//! Who somebody is and what they may do.
+//! Authentication and authorization: tokens, RBAC, impersonation, request attributes, audit policy
+//! and FlowSchemas.
 //!
-//! Pure: credentials, rules and requests come in as data, decisions go out. Where the
-//! rules are kept and how requests arrive is the business of others.
+//! The crate is pure: it takes credentials, rules and requests as data and returns decisions.
+//! Storage and transport are in other crates.
 
 mod attributes;
 pub mod audit_policy;

@@ -1,5 +1,5 @@
-//! The file of bearer tokens, in the form kube-apiserver reads: one line each of
-//! `token,user,uid,"group1,group2"`, the groups optional.
+//! The static token file authenticator (`--token-auth-file`), in the format of kube-apiserver: one
+//! line per token, `token,user,uid,"group1,group2"`; the groups are optional.
 
 use crate::User;
 use sha2::{Digest, Sha256};
@@ -10,8 +10,8 @@ use thiserror::Error;
 
 /// Users by token.
 ///
-/// Kept by digest: how long a lookup takes then says nothing about the tokens, and a
-/// core dump does not show them.
+/// Tokens are stored as digests: lookup time then reveals nothing about them, and a core dump does
+/// not contain them.
 #[derive(Clone, Default)]
 pub struct TokenFile {
     users: BTreeMap<[u8; 32], Arc<User>>,
@@ -29,6 +29,8 @@ pub enum TokenFileError {
 }
 
 impl TokenFile {
+    /// Parses a token file.
+    ///
     /// # Errors
     /// If a line has too few columns, or the file is not text.
     pub fn parse(file: &[u8]) -> Result<Self, TokenFileError> {
@@ -80,7 +82,7 @@ impl fmt::Debug for TokenFile {
     }
 }
 
-/// The line of the record at or behind a byte; blank lines before it are skipped.
+/// The line number of the record at or behind a byte offset; blank lines before it are skipped.
 fn record_line(file: &[u8], byte: u64) -> usize {
     let at = usize::try_from(byte).map_or(file.len(), |at| at.min(file.len()));
     let (before, record) = file.split_at(at);

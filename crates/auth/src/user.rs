@@ -1,16 +1,16 @@
-//! Who sends a request.
+//! The authenticated user of a request: name, UID, groups and extra fields.
 
 use std::collections::BTreeMap;
 
 pub const ANONYMOUS: &str = "system:anonymous";
 pub const AUTHENTICATED: &str = "system:authenticated";
 pub const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// Whoever is in this group may do everything, whatever the roles say.
+/// Members of this group are allowed everything, regardless of RBAC.
 pub const MASTERS: &str = "system:masters";
 pub const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
 const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
 
-/// What else credentials say about a user.
+/// Extra fields of the user info.
 pub type Extra = BTreeMap<String, Vec<String>>;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub struct User {
 }
 
 impl User {
-    /// Nobody in particular.
+    /// The user of requests without credentials, `system:anonymous`.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -32,7 +32,7 @@ impl User {
         }
     }
 
-    /// Somebody on this machine who may do everything.
+    /// A local administrator, who is allowed everything.
     #[must_use]
     pub fn admin() -> Self {
         Self {
@@ -57,7 +57,7 @@ impl User {
         self.has_group(MASTERS)
     }
 
-    /// With another group, if it is not there yet.
+    /// Adds a group unless the user has it already.
     #[must_use]
     pub fn with_group(mut self, group: &str) -> Self {
         if !self.has_group(group) {
@@ -66,7 +66,7 @@ impl User {
         self
     }
 
-    /// As everybody is who has proven who they are.
+    /// Adds the group `system:authenticated`.
     #[must_use]
     pub fn authenticated(self) -> Self {
         self.with_group(AUTHENTICATED)
@@ -87,7 +87,7 @@ pub fn service_account_groups(namespace: &str) -> Vec<String> {
     ]
 }
 
-/// Namespace and name of the service account that is called this.
+/// The namespace and name of a service account, from its user name.
 #[must_use]
 pub fn split_service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;

@@ -1,5 +1,5 @@
-//! What a decision costs, within bounds that hold on any machine and in any build. The real
-//! numbers are in BENCHMARKS.md, and come from `cargo bench -p optik-auth`.
+//! Upper bounds of the cost of a decision that hold on any machine and in any build profile.
+//! Measurements are in BENCHMARKS.md, made by `cargo bench -p optik-auth`.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::time::Duration;
 use support::{CONFIGMAP, kim, policy};
 
-/// The fastest of many rounds: others may be busy on this machine.
+/// The fastest of many rounds, because the machine may be busy.
 fn cost(mut of: impl FnMut() -> bool) -> Duration {
     const ROUNDS: u32 = 50;
     const TIMES: u32 = 1_000;
@@ -64,7 +64,7 @@ fn rbac_cached_decision_stays_within_time_bound() {
         ),
     ] {
         println!("{what}: {cost:?}");
-        // A microsecond when optimised; this is not.
+        // An optimised build takes a microsecond; this build may be unoptimised.
         assert!(cost < Duration::from_micros(20), "{what}: {cost:?}");
     }
 }

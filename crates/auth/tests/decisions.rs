@@ -1,4 +1,5 @@
-//! Decisions of a real server (`testkit/api/examples/decisions.rs`), and ours.
+//! Compares RBAC decisions with those recorded from a real kube-apiserver
+//! (`testkit/api/examples/decisions.rs`).
 
 use optik_auth::{
     AuthorizationAttributes, Policy, ResourceAttributes, Role, RoleBinding, User, bootstrap,
@@ -33,7 +34,7 @@ fn user(name: &str, groups: &str) -> User {
     }
 }
 
-/// Both ways to an answer, the index and the rules one by one, say what the real one said.
+/// The index and the rule-by-rule evaluation both match the recorded decisions.
 #[test]
 fn rbac_decisions_match_kube_apiserver() {
     let policy = policy();

@@ -1,8 +1,9 @@
-//! What the built-in kinds make of their objects.
+//! Built-in kinds: defaulting, normalization, per-kind strategies, validation, and the pure parts
+//! of admission plugins (pod security, quotas, limit ranges).
 //!
-//! Everything here is a pure function of objects: [`Defaulter`] gives an object the form
-//! that it has after a round through Go, with its defaults; [`Strategy`] say what else a kind
-//! makes of it, and what it refuses.
+//! Everything here is a pure function of objects. [`Defaulter`] gives an object the form that it
+//! has after decoding and encoding in Go, with its defaults. [`Strategy`] holds the create and
+//! update preparation and the validation of a kind.
 
 pub mod csr;
 mod defaults;

@@ -1,4 +1,4 @@
-//! What a LimitRange gives to pods, and what it refuses.
+//! LimitRange: default requests and limits of pods, and validation of pods and claims.
 
 use crate::quantity::{Quantity, aggregate_container_resources};
 use crate::validation::{entries, items, text};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 const LIMIT_RANGER_ANNOTATION: &str = "kubernetes.io/limit-ranger";
 
-/// Gives containers what they do not say. An annotation tells.
+/// Sets the default requests and limits of containers, and an annotation that lists them.
 pub fn apply_defaults(range: &Object, pod: &mut Object) {
     let (mut requests, mut limits) = (Map::new(), Map::new());
     for item in limits_of(range, "Container") {
@@ -43,7 +43,7 @@ pub fn apply_defaults(range: &Object, pod: &mut Object) {
     if told.is_empty() {
         return;
     }
-    // Requests are told before limits.
+    // Requests are listed before limits.
     told.sort_by_key(|(said, _)| *said == "limit");
     let told: Vec<String> = told.into_iter().map(|(_, text)| text).collect();
     let text = format!("LimitRanger plugin set: {}", told.join("; "));
@@ -94,7 +94,7 @@ fn parse_amounts(value: &Value) -> Amounts {
     read.collect()
 }
 
-/// What a LimitRange has against a pod.
+/// The messages about a pod that violates a LimitRange.
 #[must_use]
 pub fn validate_pod(range: &Object, pod: &Object) -> Vec<String> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);
@@ -123,7 +123,7 @@ pub fn validate_pod(range: &Object, pod: &Object) -> Vec<String> {
     problems
 }
 
-/// What a LimitRange has against a claim.
+/// The messages about a PersistentVolumeClaim that violates a LimitRange.
 #[must_use]
 pub fn validate_claim(range: &Object, claim: &Object) -> Vec<String> {
     let spec = claim.get("spec").unwrap_or(&Value::Null);

@@ -1,5 +1,8 @@
-//! An object as it is after a round through Go: members that are empty are gone or
-//! written out, amounts and instants have one spelling, defaults are there.
+//! Normalization and defaulting of built-in kinds: an object as it is after a round trip through
+//! Go's types.
+//!
+//! Empty members are omitted or written out, quantities and timestamps get their canonical form,
+//! and defaults are set. The table of protobuf messages drives it.
 
 use crate::defaults::{self, DefaultFn, FieldDefault};
 use crate::quantity::{Quantity, QuantityError};
@@ -11,11 +14,11 @@ use optik_object::{Map, TimeLayout, TimeLayoutError, Value};
 use std::fmt;
 use std::sync::OnceLock;
 
-/// Why an object is none of its kind.
+/// Why an object cannot be decoded as its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NormalizeError {
     Quantity(QuantityError),
-    /// Where bytes are not written in base64.
+    /// The offset of invalid base64 in a bytes field.
     Base64(usize),
     Instant(TimeLayoutError),
 }
@@ -30,14 +33,15 @@ impl fmt::Display for NormalizeError {
     }
 }
 
-/// Settles objects of one kind.
+/// Normalizes and defaults objects of one kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaulter {
     root: MessageId,
 }
 
 impl Defaulter {
-    /// `None` for kinds that have no messages, and for those that have code of their own.
+    /// `None` for kinds without protobuf messages, and for `apiextensions.k8s.io`, which has its
+    /// own code.
     #[must_use]
     pub fn for_kind(api_version: &str, kind: &str) -> Option<Self> {
         if api_version.starts_with("apiextensions.k8s.io/") {
@@ -47,22 +51,23 @@ impl Defaulter {
         Some(Self { root })
     }
 
-    /// Settles an object; its metadata only as far as defaults reach into it.
+    /// Normalizes an object and sets its defaults. Its metadata changes only as far as defaults
+    /// reach into it.
     pub fn normalize(self, members: &mut Map) -> Result<(), NormalizeError> {
         normalize_members(plan(self.root), members, Nesting::Root)
     }
 
-    /// What Go writes for an object that nobody filled in.
+    /// The JSON that Go writes for the zero value of the kind.
     #[must_use]
     pub fn zero_value(self) -> Map {
         zero_members(self.root)
     }
 
-    /// Settles the status alone, which a server made.
+    /// Normalizes only the status, of an object that the server has produced.
     pub fn normalize_status(self, members: &mut Map) {
         let plan = plan(self.root);
         if let (Some(field), Some(status)) = (plan.field("status"), members.get_mut("status")) {
-            // A server makes no amounts that are none.
+            // The server produces no invalid quantities.
             let _ = normalize_field(field.content, status);
         }
     }
@@ -74,13 +79,13 @@ enum Nesting {
     Inside,
 }
 
-/// What to do with the members of a message; those of inline messages are its own.
+/// How to normalize the members of a message. Members of inlined messages are included.
 struct MessagePlan {
-    /// By name.
+    /// Sorted by name.
     fields: Vec<FieldPlan>,
-    /// Structures that are always there.
+    /// Non-pointer structures: always present.
     structures: Vec<&'static str>,
-    /// What else is written when empty.
+    /// Other members that are written when empty.
     zeros: Vec<(&'static str, Value)>,
     defaults: Vec<&'static FieldDefault>,
     computed: Vec<DefaultFn>,
@@ -88,9 +93,9 @@ struct MessagePlan {
 
 struct FieldPlan {
     name: &'static str,
-    /// Gone when empty.
+    /// `omitempty`: omitted when empty.
     omit: bool,
-    /// Empty is as good as absent.
+    /// Not a pointer: empty means absent.
     plain: bool,
     content: FieldContent,
 }
@@ -99,10 +104,10 @@ struct FieldPlan {
 enum FieldContent {
     Nothing,
     Quantity,
-    /// A map of amounts, which are counted in thousandths.
+    /// A map of quantities (resource list); they are rounded up to thousandths.
     QuantityMap,
     Bytes,
-    /// A map of them.
+    /// A map of bytes fields.
     BytesMap,
     Timestamp(TimeLayout),
     Structure(MessageId),
@@ -237,7 +242,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// It cannot recurse for long: a Go structure has a size.
+/// The recursion ends, because Go's structures have a finite size.
 fn zero_members(id: MessageId) -> Map {
     let plan = plan(id);
     let mut members: Map = plan
@@ -258,7 +263,7 @@ fn normalize_members(
     members: &mut Map,
     depth: Nesting,
 ) -> Result<(), NormalizeError> {
-    // Looked for first: nearly always nothing is to go, and a map is not rebuilt for that.
+    // Checked first, because removals are rare and rebuilding the map is avoided without one.
     let omitted = |name: &String, value: &Value| {
         is_empty(value) && plan.field(name).is_some_and(|field| field.omit)
     };
@@ -282,13 +287,13 @@ fn normalize_members(
     for (name, zero) in &plan.zeros {
         match members.get_mut(*name) {
             None => drop(members.insert((*name).to_owned(), zero.clone())),
-            // What upstream keeps cannot tell an empty list from none.
+            // Upstream's storage format cannot distinguish an empty list from an absent one.
             Some(Value::Array(items)) if items.is_empty() => members[*name] = zero.clone(),
             Some(_) => {}
         }
     }
     for (name, value) in members.iter_mut() {
-        // The metadata of whole objects has rules of its own.
+        // The metadata of a root object is normalized elsewhere.
         if depth == Nesting::Root && name == "metadata" {
             validate_metadata_timestamps(value)?;
             continue;
@@ -344,7 +349,7 @@ fn normalize_quantity(
     Ok(())
 }
 
-/// Go writes the first instant of all as nothing.
+/// Go writes the zero time (year 1) as null.
 fn normalize_timestamp(layout: TimeLayout, value: &mut Value) -> Result<(), NormalizeError> {
     const NEVER: i64 = -62_135_596_800;
     let Value::String(text) = value else {
@@ -362,7 +367,7 @@ fn normalize_timestamp(layout: TimeLayout, value: &mut Value) -> Result<(), Norm
     Ok(())
 }
 
-/// The server sets them itself, whatever a client says; but that must make sense.
+/// Checks the format of timestamps that the server overwrites: an invalid value is an error anyway.
 pub fn validate_metadata_timestamps(metadata: &Value) -> Result<(), NormalizeError> {
     for name in ["creationTimestamp", "deletionTimestamp"] {
         if let Some(text) = metadata.get(name).and_then(Value::as_str) {
@@ -374,7 +379,7 @@ pub fn validate_metadata_timestamps(metadata: &Value) -> Result<(), NormalizeErr
 }
 
 fn check_base64(text: &str) -> Result<(), NormalizeError> {
-    // Long texts are rare, and line ends in them rarer.
+    // Long values are rare, and line breaks in them are rarer.
     let joined;
     let text = match text.contains(['\n', '\r']) {
         true => {

@@ -1,19 +1,19 @@
-//! Parts of a pod that have an endpoint of their own.
+//! Pod subresources that change the spec: `ephemeralcontainers` and `resize`.
 
 use crate::prepare::qos_class;
 use crate::validation::{Errors, first_by_name, items, text};
 use optik_object::{FieldError, Object, Value};
 
-/// Which part.
+/// The subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PodSubresource {
-    /// Containers that are added for a look inside.
+    /// Ephemeral (debug) containers.
     EphemeralContainers,
-    /// What containers may use.
+    /// The resources of containers.
     Resize,
 }
 
-/// Keeps everything of the old object but the part that is written.
+/// Keeps the old object except for the part that the subresource writes.
 pub fn prepare_for_update(aspect: PodSubresource, object: &mut Object, old: &Object) {
     let wanted = object.get("spec").cloned().unwrap_or(Value::Null);
     *object = old.clone();
@@ -42,7 +42,7 @@ pub fn prepare_for_update(aspect: PodSubresource, object: &mut Object, old: &Obj
     }
 }
 
-/// What is wrong with the change of such a part.
+/// Validates an update through the subresource.
 #[must_use]
 pub fn validate_update(aspect: PodSubresource, object: &Object, old: &Object) -> Vec<FieldError> {
     let mut errors = Errors::default();

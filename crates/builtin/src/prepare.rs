@@ -1,4 +1,4 @@
-//! What becomes of an object before it is checked.
+//! PrepareForCreate and PrepareForUpdate of the built-in kinds, which run before validation.
 
 use crate::csr::{self, Requester};
 use crate::quantity::Quantity;
@@ -9,11 +9,11 @@ use std::collections::BTreeMap;
 
 pub(crate) type PrepareForCreate = fn(&mut Object);
 pub(crate) type PrepareForUpdate = fn(&mut Object, &Object);
-/// The same where the time of the change counts.
+/// A `PrepareForUpdate` that needs the current time.
 pub(crate) type PrepareForUpdateAt = fn(&mut Object, &Object, Timestamp);
 pub(crate) type SetRequester = fn(&mut Object, &Requester<'_>);
 
-/// Paths of fields that a write through an endpoint does not change.
+/// The field paths that writes through each endpoint do not own (upstream: `GetResetFields`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ResetFields {
     pub main: &'static [&'static [&'static str]],
@@ -98,7 +98,7 @@ fn prepare_pod_for_create(object: &mut Object) {
     }
 }
 
-/// How a pod is treated when resources are short.
+/// The QoS class of a pod.
 pub(crate) fn qos_class(spec: &Value) -> &'static str {
     let own = &spec["resources"];
     let mut lists = Vec::new();
@@ -177,7 +177,7 @@ fn bump_template_generation(object: &mut Object, old: &Object) {
     object.set_annotation(TEMPLATE_GENERATION, &count.to_string());
 }
 
-/// A job finds its pods by labels that are its own.
+/// Generates the selector and the labels of a Job, unless `manualSelector` is set.
 fn prepare_job_for_create(object: &mut Object) {
     let (uid, name) = (object.uid().to_owned(), object.name().to_owned());
     let Some(spec) = members(object, "spec") else {
@@ -202,7 +202,7 @@ fn prepare_job_for_create(object: &mut Object) {
     }
     let before = own.clone();
     for (key, value) in labels {
-        // Who chose a label itself is told that it must not.
+        // A label that the client has set stays; validation rejects it.
         if text(&own[key]).is_empty() {
             own[key] = value.as_str().into();
         }
@@ -225,7 +225,8 @@ fn prepare_job_for_create(object: &mut Object) {
     }
 }
 
-/// One family of addresses; both where none is given out.
+/// Sets the IP families: single-stack IPv4, or both families for a headless service without a
+/// selector.
 fn prepare_service_for_create(object: &mut Object) {
     let Some(spec) = members(object, "spec") else {
         return;
@@ -267,7 +268,7 @@ fn normalize_cluster_ips(spec: &mut Map) {
     }
 }
 
-/// What was given out stays, unless a service becomes something that has none of it.
+/// Keeps allocated values, unless the new type of the service has none.
 fn prepare_service_for_update(object: &mut Object, old: &Object) {
     let before = old.get("spec").cloned().unwrap_or(Value::Null);
     let Some(spec) = members(object, "spec") else {
@@ -306,7 +307,7 @@ fn prepare_service_for_update(object: &mut Object, old: &Object) {
     patch_node_ports(spec, &before, &kind);
 }
 
-/// What only the old type had goes with it, unless somebody asks for it.
+/// Removes fields that only the old type had, unless the client changes them.
 fn drop_type_dependent_fields(spec: &mut Map, before: &Value) {
     let kind = text(spec.get("type").unwrap_or(&Value::Null)).to_owned();
     let outside = ["NodePort", "LoadBalancer"].contains(&kind.as_str());
@@ -335,7 +336,7 @@ fn patch_node_ports(spec: &mut Map, before: &Value, kind: &Value) {
         let protocol = port.get("protocol").and_then(Value::as_str);
         (number, protocol.map(str::to_owned))
     };
-    // Of those with the same identity the first counts.
+    // The first of several ports with the same identity counts.
     let before = items(&before["ports"]).iter().rev();
     let before: BTreeMap<_, &Map> = before
         .filter_map(Value::as_object)

@@ -1,10 +1,10 @@
-//! Amounts of resources: `500m`, `1Gi`, `2e3`.
+//! Resource quantities: `500m`, `1Gi`, `2e3`.
 
 use optik_object::{Map, Value};
 use std::cmp::Ordering;
 use std::fmt;
 
-/// An amount, to the billionth. What is larger than an int64 counts as the largest one.
+/// A quantity with a resolution of 10⁻⁹. Values above int64 are capped.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     billionths: i128,
@@ -18,7 +18,7 @@ enum QuantityFormat {
     Exponent,
 }
 
-/// Why a text is no quantity. The words are upstream's.
+/// Why a text is not a quantity. The messages are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuantityError {
     Wrong,
@@ -68,7 +68,7 @@ impl Quantity {
         }
     }
 
-    /// A JSON value: a text, or a bare number.
+    /// Parses a JSON string or number.
     pub fn from_value(value: &Value) -> Result<Self, QuantityError> {
         match value {
             Value::String(text) => text.trim().parse(),
@@ -97,7 +97,7 @@ impl Quantity {
         self.billionths / MILLION
     }
 
-    /// Away from zero, to the thousandth.
+    /// Rounds away from zero to thousandths.
     #[must_use]
     pub fn round_up_to_milli(self) -> Self {
         Self {
@@ -216,7 +216,7 @@ fn read_suffix(suffix: &str) -> Result<(QuantityFormat, i128, i32), QuantityErro
     Ok((QuantityFormat::Exponent, 10, exponent.clamp(-60, 60)))
 }
 
-/// The number as billionths, rounded up. Digits beyond what can be counted do not count.
+/// The number in units of 10⁻⁹, rounded up. Digits beyond the capacity are ignored.
 fn scaled(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
     const DIGITS_MAX: usize = 27;
     let whole = whole.trim_start_matches('0');
@@ -249,7 +249,7 @@ fn scaled(whole: &str, fraction: &str, base: i128, exponent: i32) -> i128 {
 }
 
 impl fmt::Display for Quantity {
-    /// As upstream writes it: no fraction, and the largest suffix that allows that.
+    /// Upstream's canonical form: no fraction, and the largest possible suffix.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.billionths == 0 {
             return f.write_str("0");
@@ -280,8 +280,8 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// Requests of a pod as a whole, if it has limits as a whole: what its containers
-/// request, else the limits.
+/// Defaults the pod-level requests of a pod with pod-level limits: the sum of its containers'
+/// requests, else the limits.
 pub(crate) fn default_pod_level_requests(spec: &mut Map) {
     let Some(resources) = spec.get("resources").and_then(Value::as_object) else {
         return;
@@ -315,8 +315,8 @@ pub(crate) fn default_pod_level_requests(spec: &mut Map) {
 
 type Amounts = std::collections::BTreeMap<String, Quantity>;
 
-/// What the containers of a pod request together: those that run side by side, or the
-/// largest of those that come before them.
+/// The aggregate requests of a pod's containers: those that run concurrently, or the largest init
+/// container with the sidecars started before it, whichever is more.
 fn container_requests(spec: &Map) -> Amounts {
     aggregate_container_resources(spec, "requests")
 }

@@ -1,14 +1,14 @@
-//! What objects use of a quota.
+//! ResourceQuota evaluators: what an object consumes, and quota scopes.
 
 use crate::quantity::{Quantity, aggregate_container_resources};
 use crate::validation::{entries, is_set, items, text};
 use optik_object::{Map, Object, Value};
 use std::collections::BTreeMap;
 
-/// Amounts by the names that quotas call them.
+/// Quantities by quota resource name.
 pub type Usage = BTreeMap<String, Quantity>;
 
-/// Core kinds that have names in quotas besides `count/…`.
+/// Core resources with a quota name besides `count/…`.
 const COUNTED_RESOURCES: &[&str] = &[
     "pods",
     "services",
@@ -19,7 +19,7 @@ const COUNTED_RESOURCES: &[&str] = &[
     "persistentvolumeclaims",
 ];
 
-/// What an object of a kind uses.
+/// The quota usage of an object.
 #[must_use]
 pub fn usage(group: &str, plural: &str, object: &Object) -> Usage {
     let mut usage = Usage::new();
@@ -53,7 +53,7 @@ pub fn usage(group: &str, plural: &str, object: &Object) -> Usage {
     usage
 }
 
-/// A pod that has ended uses nothing but its place.
+/// A terminated pod consumes only `count/pods`.
 fn is_terminal(pod: &Object) -> bool {
     let phase = pod.get("status").map(|status| text(&status["phase"]));
     matches!(phase, Some("Failed" | "Succeeded"))
@@ -122,7 +122,7 @@ fn claim_usage(object: &Object, spec: &Value, add: &mut dyn FnMut(&str, Quantity
     }
 }
 
-/// Whether a quota is about an object at all: its scopes are about pods.
+/// Whether the scopes of a quota match an object. A quota with scopes matches pods only.
 #[must_use]
 pub fn matches_quota_scopes(quota: &Object, group: &str, plural: &str, object: &Object) -> bool {
     let spec = quota.get("spec").unwrap_or(&Value::Null);
@@ -170,8 +170,8 @@ fn matches_scope(scope: &str, selectors: &[Value], pod: &Object) -> bool {
     }
 }
 
-/// What a pod must say because a quota counts it, and does not: by resource, the
-/// containers that leave it out.
+/// The requests and limits that a quota makes mandatory and a pod lacks: container names by
+/// resource.
 #[must_use]
 pub fn missing_constraints(hard: &Value, pod: &Object) -> Vec<(String, Vec<String>)> {
     let spec = pod.get("spec").unwrap_or(&Value::Null);

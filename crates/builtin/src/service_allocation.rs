@@ -1,4 +1,4 @@
-//! What a service is given: addresses inside the cluster, and ports of every node.
+//! Service allocation: cluster IPs and node ports.
 
 use crate::validation::{items, text};
 use optik_object::{FieldError, Map, Object, Value};
@@ -7,10 +7,10 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::ops::RangeInclusive;
 
-/// What there is to give.
+/// The ranges to allocate from.
 #[derive(Clone, Debug)]
 pub struct ServiceRanges {
-    /// The first address of the network, and how many bits of it are fixed.
+    /// The service CIDR: its first address and prefix length.
     pub network: (Ipv4Addr, u32),
     pub ports: RangeInclusive<u16>,
 }
@@ -24,12 +24,12 @@ impl Default for ServiceRanges {
     }
 }
 
-/// Why a network cannot be used for services.
+/// Why a CIDR cannot be used as the service CIDR.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceCidrError {
-    /// It is not written as `10.96.0.0/12`.
+    /// Not of the form `10.96.0.0/12`.
     Malformed,
-    /// Services have addresses of IPv4 here.
+    /// Only IPv4 is supported.
     Family,
     /// It has too few addresses, or more than a million.
     Size,
@@ -47,7 +47,7 @@ impl std::fmt::Display for ServiceCidrError {
     }
 }
 
-/// One thing that is given to one service at a time.
+/// A value that only one service can hold at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ServiceAllocation {
     Address(IpAddr),
@@ -55,7 +55,7 @@ pub enum ServiceAllocation {
 }
 
 impl ServiceRanges {
-    /// The same with another network: `10.96.0.0/12`.
+    /// The default ranges with another service CIDR: `10.96.0.0/12`.
     pub fn from_cidr(text: &str) -> Result<Self, ServiceCidrError> {
         let (address, bits) = text.split_once('/').ok_or(ServiceCidrError::Malformed)?;
         let address: IpAddr = address.parse().map_err(|_| ServiceCidrError::Malformed)?;
@@ -74,7 +74,7 @@ impl ServiceRanges {
         })
     }
 
-    /// How many addresses can be given out: neither the first nor the last.
+    /// The number of allocatable addresses: the first and the last are excluded.
     fn addresses(&self) -> u32 {
         let free_bits = 32_u32.saturating_sub(self.network.1).min(31);
         (1_u32 << free_bits).saturating_sub(2)
@@ -84,13 +84,13 @@ impl ServiceRanges {
         Ipv4Addr::from(u32::from(self.network.0).wrapping_add(at + 1))
     }
 
-    /// The address of the API itself.
+    /// The cluster IP of the service `kubernetes` (the API server).
     #[must_use]
     pub fn first_address(&self) -> Ipv4Addr {
         self.address(0)
     }
 
-    /// `10.96.0.0/12`
+    /// The service CIDR as text: `10.96.0.0/12`.
     #[must_use]
     pub fn cidr(&self) -> String {
         format!("{}/{}", self.network.0, self.network.1)
@@ -110,7 +110,7 @@ fn spec(object: &Object) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
-/// What a service holds.
+/// The values that a service holds.
 #[must_use]
 pub fn held_allocations(object: &Object) -> Vec<ServiceAllocation> {
     let spec = spec(object);
@@ -134,8 +134,8 @@ pub fn held_allocations(object: &Object) -> Vec<ServiceAllocation> {
     claims
 }
 
-/// Gives a service what it needs and does not have. What it asks for by name must be
-/// free, or its own already.
+/// Allocates the cluster IP and node ports that a service needs and lacks. Values that the client
+/// requests must be free, or held by the service already.
 pub fn allocate(
     object: &mut Object,
     ranges: &ServiceRanges,
@@ -216,7 +216,7 @@ fn assign_node_ports(
     let mut used: BTreeSet<u64> = ports.iter().map(asked).filter(|port| *port != 0).collect();
     let count = u64::try_from(ranges.ports.len()).unwrap_or(1).max(1);
     let first = u64::from(*ranges.ports.start());
-    // One walk for all ports: what was not free for one is not free for the next.
+    // One iterator for all ports, because a candidate that is in use stays in use.
     let mut candidates = (0..count).map(|step| first + (random + step) % count);
     for (at, port) in ports.iter_mut().enumerate() {
         let refuse = |message: String| {

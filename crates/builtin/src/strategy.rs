@@ -1,5 +1,5 @@
-//! What a kind does with its objects beyond defaults: what it makes of a new one, what it
-//! keeps of an old one, and what it refuses.
+//! The strategy of a built-in kind (upstream: `RESTCreateStrategy`, `RESTUpdateStrategy`):
+//! preparation and validation of creates and updates.
 
 use crate::csr::Requester;
 pub use crate::prepare::ResetFields;
@@ -7,7 +7,7 @@ use crate::prepare::{self, PrepareFns};
 use crate::validation::{self, Errors, ValidateUpdateFn, Validators};
 use optik_object::{FieldError, Object, Timestamp};
 
-/// The rules of a kind. Kinds that have none cost nothing.
+/// The strategy of one kind. Kinds without special behaviour have an empty one.
 #[derive(Clone, Copy, Default)]
 pub struct Strategy {
     validators: Validators,
@@ -29,54 +29,54 @@ impl Strategy {
         }
     }
 
-    /// Whether its objects are given addresses and ports.
+    /// Whether objects of the kind need cluster IPs and node ports.
     #[must_use]
     pub fn allocates(&self) -> bool {
         self.prepare.allocates
     }
 
-    /// Makes a new object what it begins as. Its name, uid and time are there.
+    /// Initializes a new object before validation. Its name, UID and creation time are already set.
     pub fn prepare_for_create(&self, object: &mut Object) {
         if let Some(create) = self.prepare.create {
             create(object);
         }
     }
 
-    /// Writes into a new object who made it, where that is part of it.
+    /// Stores the requesting user in a new object, for kinds that record it.
     pub fn set_requester(&self, object: &mut Object, requester: &Requester<'_>) {
         if let Some(note) = self.prepare.requester {
             note(object, requester);
         }
     }
 
-    /// What the endpoints of the kind take back, besides what all kinds do.
+    /// The kind's reset fields, in addition to those of all kinds.
     #[must_use]
     pub fn reset_fields(&self) -> ResetFields {
         self.prepare.resets
     }
 
-    /// Keeps of an old object what its clients cannot change.
+    /// Restores fields of the old object that clients cannot change, before validation.
     pub fn prepare_for_update(&self, object: &mut Object, old: &Object) {
         if let Some(update) = self.prepare.update {
             update(object, old);
         }
     }
 
-    /// The same for a write of the status.
+    /// `prepare_for_update` for the status subresource.
     pub fn prepare_for_status_update(&self, object: &mut Object, old: &Object, now: Timestamp) {
         if let Some(status) = self.prepare.status {
             status(object, old, now);
         }
     }
 
-    /// The same for a write of the approval.
+    /// `prepare_for_update` for the approval subresource.
     pub fn prepare_for_approval_update(&self, object: &mut Object, old: &Object, now: Timestamp) {
         if let Some(approval) = self.prepare.approval {
             approval(object, old, now);
         }
     }
 
-    /// What is wrong with a new object, or with a changed one.
+    /// Validates a new object, or an update if `old` is given.
     #[must_use]
     pub fn validate(&self, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
         let mut errors = Errors::default();
@@ -102,13 +102,13 @@ impl Strategy {
         errors.into_list()
     }
 
-    /// What is wrong with a change of the status.
+    /// Validates an update of the status subresource.
     #[must_use]
     pub fn validate_status_update(&self, object: &Object, old: Option<&Object>) -> Vec<FieldError> {
         validate_change(self.validators.status, object, old)
     }
 
-    /// What is wrong with a change of the approval.
+    /// Validates an update of the approval subresource.
     #[must_use]
     pub fn validate_approval_update(
         &self,

@@ -1,4 +1,4 @@
-//! Which values are equal, and which come first.
+//! Equality and ordering of CEL values, with Kubernetes' list types `set` and `map`.
 
 use crate::decl_type::CelListType;
 use crate::library::OpaqueValue;
@@ -6,9 +6,9 @@ use crate::value::{EvalError, ListValue, MapKey, MapValue, Result, Value};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Deeper values are not compared: JSON nests no deeper either.
+/// Nesting depth up to which values are compared; decoded JSON nests no deeper either.
 const COMPARE_DEPTH_MAX: usize = 512;
-/// So many items that have no key are compared with each other.
+/// Largest number of pairwise comparisons of two sets whose items have no map key.
 const SET_COMPARISONS_MAX: usize = 10_000_000;
 
 /// Whether two values are equal. Values of different types are not.
@@ -128,7 +128,7 @@ fn equal_sets(a: &ListValue<'_>, b: &ListValue<'_>, depth: usize) -> Result<bool
     Ok(true)
 }
 
-/// What an item of a list is known by: the values of its keys.
+/// The identity of an item in a list of type `map`: the values of its key fields.
 pub(crate) fn list_map_key(item: &Value<'_>, keys: &[Box<str>]) -> Result<Vec<Option<MapKey>>> {
     let Value::Map(item) = item else {
         return Ok(Vec::new());
@@ -141,7 +141,7 @@ pub(crate) fn list_map_key(item: &Value<'_>, keys: &[Box<str>]) -> Result<Vec<Op
     Ok(found)
 }
 
-/// Whether an item of a list equals a value.
+/// Whether a list has an item that equals `value`.
 pub(crate) fn contains(list: &ListValue<'_>, value: &Value<'_>) -> Result<bool> {
     contains_at(list, value, COMPARE_DEPTH_MAX)
 }
@@ -169,7 +169,7 @@ fn equal_maps(a: &MapValue<'_>, b: &MapValue<'_>, depth: usize) -> Result<bool> 
             return Ok(false);
         }
     }
-    // What no schema declares is compared as it is.
+    // Members that no schema declares are compared as raw JSON.
     if let (Some(hidden), MapValue::Json(members, _)) = (a.undeclared(), b) {
         for (key, value) in hidden {
             if members.get(key).is_some_and(|other| other != value) {
@@ -180,7 +180,7 @@ fn equal_maps(a: &MapValue<'_>, b: &MapValue<'_>, depth: usize) -> Result<bool> 
     Ok(true)
 }
 
-/// How two numbers compare, whatever their types; `None` if one is none.
+/// Compares two numbers across numeric types; `None` if either is not a number or is NaN.
 fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     let whole = |value: &Value<'_>| match value {
         Value::Int(number) => Some(i128::from(*number)),
@@ -208,7 +208,9 @@ fn numbers(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     }
 }
 
-/// Which of two values comes first; `None` if one is not a number.
+/// Orders two values of the same type, or two numbers of any numeric types; `None` for NaN.
+///
+/// Other combinations are a "no such overload" error.
 pub(crate) fn order(a: &Value<'_>, b: &Value<'_>) -> Result<Option<Ordering>> {
     Ok(Some(match (a, b) {
         (Value::Bool(a), Value::Bool(b)) => a.cmp(b),

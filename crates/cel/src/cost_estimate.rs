@@ -1,7 +1,8 @@
-//! What an expression can cost at most, before it ever runs.
+//! Static cost estimation of CEL expressions: the cost at most, before an expression ever runs.
 //!
-//! Definitions are accepted or refused by these numbers, so they are upstream's, with
-//! their quirks. [`crate::spend`] counts what is really spent.
+//! CRDs and policies are accepted or rejected by these estimates, so they equal upstream's
+//! (`cel-go`'s checker and Kubernetes' `CostEstimator`), with their quirks. [`crate::runtime_cost`]
+//! counts the cost at run time.
 
 use crate::decl_type::{DeclType, SchemaStep};
 use crate::interval::{Interval, UNKNOWN};
@@ -14,12 +15,12 @@ use crate::runtime_cost::{
 use crate::type_check::Checked;
 use crate::types::{CelType, OpaqueType};
 
-/// The regular expressions of formats are not seen; they are taken to be this long.
+/// Assumed length of the regular expression behind a named format; the estimator cannot see it.
 const FORMAT_REGEX_CHARS: f64 = 128.0;
 const FORMAT_CHARS_MAX: u64 = 64;
 const CHECK_COST: u64 = 350_000;
 
-/// What an expression about a value of that shape costs.
+/// Estimates the cost of an expression over a value of the type `root`.
 pub(crate) fn estimate_cost(checked: &Checked, root: &DeclType) -> Interval {
     let count = checked.tree.count();
     let mut estimator = Estimator {
@@ -33,7 +34,7 @@ pub(crate) fn estimate_cost(checked: &Checked, root: &DeclType) -> Interval {
     estimator.cost(&checked.tree.root)
 }
 
-/// The sizes of the keys and the values of a list or a map.
+/// The sizes of the keys and values of a list or a map.
 #[derive(Clone, Copy, Debug)]
 struct EntrySizes {
     is_list: bool,
@@ -51,7 +52,7 @@ impl EntrySizes {
     }
 }
 
-/// Where a value comes from: `None` if not from the object itself.
+/// The schema path of a value; `None` if the value does not come from the object itself.
 type ValuePath = Option<Vec<SchemaStep>>;
 
 struct Local {
@@ -70,7 +71,7 @@ struct Estimator<'e> {
     locals: Vec<Local>,
 }
 
-/// What a call costs, and how large its result is.
+/// The cost of a call and the size of its result.
 struct CallEstimate {
     cost: Interval,
     size: Option<Interval>,
@@ -289,7 +290,7 @@ impl<'e> Estimator<'e> {
         self.size(expr).unwrap_or(UNKNOWN)
     }
 
-    /// The size of the items of a list; `None` if it is no list.
+    /// The size of the items of a list; `None` if the expression is not a list.
     fn item(&self, list: &Expr) -> Option<(CelType, Interval)> {
         let CelType::List(of) = self.checked.type_of(list) else {
             return None;
@@ -323,7 +324,7 @@ impl<'e> Estimator<'e> {
         let costs: Vec<Interval> = args.iter().map(|arg| self.cost(arg)).collect();
         let overloads = self.checked.overloads(expr);
         if overloads.is_empty() {
-            // `a.?b` has none.
+            // The optional selection `a.?b` has no overload.
             return Interval::default();
         }
         let target_cost = target.as_ref().map(|target| self.cost(target));
@@ -380,7 +381,7 @@ impl<'e> Estimator<'e> {
         self.standard_call(expr, overload, target, args, costs, sum)
     }
 
-    /// Functions on lists and sets that allocate.
+    /// Cost of functions on lists and sets that allocate.
     fn collection_call(
         &mut self,
         overload: &Overload,
@@ -432,7 +433,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Functions that Kubernetes adds, or costs otherwise.
+    /// Cost of functions that Kubernetes adds to CEL, or costs differently from `cel-go`.
     fn kubernetes_call(
         &mut self,
         function: &str,
@@ -627,7 +628,7 @@ impl<'e> Estimator<'e> {
         }
     }
 
-    /// Functions of the language itself.
+    /// Cost of the standard functions of CEL.
     fn standard_call(
         &mut self,
         expr: &Expr,
@@ -733,24 +734,24 @@ impl<'e> Estimator<'e> {
 enum IterVariable {
     Key,
     Value,
-    /// The only variable: items of lists, keys of maps.
+    /// The variable of a one-variable macro: items of lists, keys of maps.
     Only,
 }
 
-/// Whether a comparison looks at everything the values are made of.
+/// Whether a comparison overload traverses its operands completely.
 pub(crate) fn is_deep_comparison(id: &str) -> bool {
     matches!(id, "equals" | "not_equals")
         || (["less", "greater"].iter().any(|word| id.starts_with(word))
             && (id.ends_with("_string") || id.ends_with("_bytes")))
 }
 
-/// `cel.bind`: a name for a value, not a loop.
+/// Whether a comprehension is `cel.bind`, which names a value and does not loop.
 pub(crate) fn is_bind(fold: &Comprehension) -> bool {
     matches!(&fold.range.kind, ExprKind::List { items, .. } if items.is_empty())
         && matches!(fold.condition.kind, ExprKind::Literal(Literal::Bool(false)))
 }
 
-/// The size of no value at all; nothing if there will be none.
+/// The interval that is neutral in a union of sizes; zero if the container is empty.
 const fn empty_size(empty: bool) -> Interval {
     Interval {
         min: if empty { 0 } else { u64::MAX },

@@ -1,30 +1,30 @@
-//! What a schema says of values, as far as expressions can see it.
+//! Declared types: what CEL expressions see of an OpenAPI schema (upstream: `DeclType`).
 //!
-//! A shape is both: the type that an expression is checked against, and how the JSON of
-//! an object is read when it runs (a `date-time` is an instant, `2` of a number is 2.0).
+//! A [`DeclType`] gives both the type that an expression is checked against, and how the JSON of an
+//! object is read at run time (a `date-time` is a timestamp, `2` in a `number` field is 2.0).
 
 use crate::types::CelType;
 use std::sync::Arc;
 
-/// The largest request; sizes that nothing bounds are estimated from it.
+/// The request size limit; sizes that the schema does not bound are estimated from it.
 pub const REQUEST_BYTES_MAX: u64 = 3 * 1024 * 1024;
 
-/// A place of a schema.
+/// The type that a schema declares for one value.
 #[derive(Clone, Debug)]
 pub struct DeclType {
     pub kind: DeclKind,
-    /// How many items, members, characters or bytes there can be.
+    /// The largest number of items, members, characters or bytes.
     pub elements_max: u64,
-    /// The fewest bytes its JSON has.
+    /// The fewest bytes that its JSON encoding has.
     pub bytes_min: u64,
     pub nullable: bool,
 }
 
 #[derive(Clone, Debug)]
 pub enum DeclKind {
-    /// Nothing is known of it.
+    /// The schema gives no type.
     Any,
-    /// An integer or a string, known only when it is there.
+    /// An integer or a string (`x-kubernetes-int-or-string`); the type is known at run time only.
     IntOrString,
     Bool,
     Int,
@@ -42,29 +42,29 @@ pub enum DeclKind {
     Object(Arc<ObjectDecl>),
 }
 
-/// How two lists are compared and joined.
+/// How two lists are compared and joined (`x-kubernetes-list-type`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CelListType {
     Atomic,
     Set,
-    /// The members by which items are known.
+    /// The fields that identify an item (`x-kubernetes-list-map-keys`).
     Map(Arc<[Box<str>]>),
 }
 
 /// The fields of an object.
 #[derive(Debug)]
 pub struct ObjectDecl {
-    /// As errors call it.
+    /// The type name in error messages.
     pub name: String,
-    /// Sorted by the name that expressions use.
+    /// Sorted by [`DeclField::name`].
     pub fields: Vec<DeclField>,
 }
 
 #[derive(Debug)]
 pub struct DeclField {
-    /// In expressions: `my__dash__field`.
+    /// The name in expressions: `my__dash__field`.
     pub name: Box<str>,
-    /// In JSON: `my-field`.
+    /// The name in JSON: `my-field`.
     pub key: Box<str>,
     pub shape: DeclType,
 }
@@ -116,7 +116,7 @@ impl DeclType {
         }
     }
 
-    /// The size that the end of a path can have: `["spec", "@items", "name"]`.
+    /// The size limit of the value at the end of a path: `["spec", "@items", "name"]`.
     pub(crate) fn size_at(&self, path: &[SchemaStep]) -> Option<u64> {
         let Some((step, rest)) = path.split_first() else {
             return Some(self.elements_max);
@@ -135,7 +135,7 @@ impl DeclType {
     }
 }
 
-/// A step of a path through shapes.
+/// One step of a path through declared types.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SchemaStep {
     Items,
@@ -169,7 +169,7 @@ const RESERVED: &[&str] = &[
     "while",
 ];
 
-/// The name by which expressions reach a member; `None` if they cannot.
+/// Escapes a property name for use in expressions; `None` if it cannot be used in them.
 #[must_use]
 pub fn escape(name: &str) -> Option<String> {
     if name.is_empty() || name.as_bytes()[0].is_ascii_digit() {
@@ -198,7 +198,7 @@ pub fn escape(name: &str) -> Option<String> {
     Some(out)
 }
 
-/// The member that an escaped name means.
+/// The property name behind an escaped name.
 #[must_use]
 pub fn unescape(name: &str) -> Option<String> {
     if let Some(inner) = name.strip_prefix("__").and_then(|n| n.strip_suffix("__"))

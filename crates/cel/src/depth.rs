@@ -1,16 +1,16 @@
-//! How deep an expression nests, before anything recurses over it.
+//! The nesting depth of an expression, bounded before any code recurses over it.
 //!
-//! The parser recurses for every operand, so a long text could exhaust the stack. This
-//! counts, in one pass and never too little, what would nest.
+//! The parser recurses for every operand, so a long expression could exhaust the stack. The depth
+//! is counted in one pass over the text and is never too low.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What a level may cost of the stack while it is parsed, in unoptimised builds.
+/// Upper bound of the stack use of one nesting level in the parser, in unoptimised builds.
 const LEVEL_BYTES: usize = 96 * 1024;
-/// Up to here the stack of any thread is enough.
+/// Up to this depth the stack of any thread is large enough.
 const DEFAULT_STACK_DEPTH_MAX: usize = 8;
 
-/// How deep a text nests.
+/// An upper bound of the nesting depth of an expression.
 pub(crate) fn nesting_depth(source: &str) -> usize {
     let mut levels = vec![0_usize];
     let mut below = 0_usize;
@@ -85,8 +85,9 @@ fn line_end(bytes: &[u8], at: usize) -> usize {
     rest.map_or(bytes.len(), |length| at + length)
 }
 
-/// The place behind a string. What looks like one but never ends is the rest of the line,
-/// or of the text: counted as nothing, it is refused by the parser anyway.
+/// The offset behind a string literal that begins at `start`.
+///
+/// An unterminated literal is skipped as one character only: the parser rejects it anyway.
 fn string_end(bytes: &[u8], start: usize) -> usize {
     let quote = bytes[start];
     let letters = bytes[..start].iter().rev();
@@ -99,7 +100,7 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
     while at < bytes.len() {
         match bytes[at] {
             b'\\' if !raw => at += 1,
-            // The lexer gives up here and goes on with the next character.
+            // The lexer gives up on the literal here and continues with the next character.
             b'\n' if !triple => return start + 1,
             byte if byte == quote && !triple => return at + 1,
             byte if byte == quote && bytes[at..].starts_with(&[quote; 3]) => return at + 3,
@@ -107,11 +108,11 @@ fn string_end(bytes: &[u8], start: usize) -> usize {
         }
         at += 1;
     }
-    // It never ends: whatever follows is read as if there were no string.
+    // Unterminated: the following text is counted as if there were no string.
     start + 1
 }
 
-/// Runs something that recurses, with a stack that is large enough.
+/// Runs a recursive function on a thread whose stack is large enough for `depth`.
 pub(crate) fn with_stack_for_depth<T: Send>(depth: usize, run: impl FnOnce() -> T + Send) -> T {
     if depth <= DEFAULT_STACK_DEPTH_MAX {
         return run();
@@ -125,7 +126,7 @@ pub(crate) fn with_stack_for_depth<T: Send>(depth: usize, run: impl FnOnce() -> 
         let builder = std::thread::Builder::new().stack_size(depth.saturating_mul(LEVEL_BYTES));
         match builder.spawn_scoped(scope, take) {
             Ok(thread) => thread.join(),
-            // No more threads: it has to do with the stack that is there.
+            // No thread can be started: run on the current stack.
             Err(_) => Ok(take()),
         }
     });

@@ -1,4 +1,4 @@
-//! Running a plan.
+//! The CEL evaluator: runs an [`EvalPlan`](crate::plan::EvalPlan) and charges its cost.
 
 use crate::compare::{contains, equal, order};
 use crate::interval::scale;
@@ -13,12 +13,12 @@ use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The values of the names that were declared, by their place.
+/// The values of the declared variables, by their slot in the [`Environment`](crate::Environment).
 pub trait Activation<'a> {
     fn resolve(&self, place: usize) -> std::result::Result<Value<'a>, EvalError>;
 }
 
-/// One run of a plan.
+/// The state of one evaluation.
 pub(crate) struct Evaluator<'a, 'v> {
     variables: &'v dyn Activation<'a>,
     locals: Vec<Value<'a>>,
@@ -153,7 +153,8 @@ impl<'a, 'v> Evaluator<'a, 'v> {
                     .iter()
                     .map(|arg| self.evaluate(arg))
                     .collect::<Result<_>>()?;
-                // What is known before is paid before: an argument can ask for too much.
+                // A cost that depends on the arguments alone is charged before the call, because
+                // the call itself can be too expensive.
                 if !matches!(function.price, CallCost::Result | CallCost::NewList) {
                     self.charge(call_cost(function.price, &args, &Value::Null))?;
                     return (function.run)(&args);
@@ -187,7 +188,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
             .ok_or_else(EvalError::no_overload)
     }
 
-    /// One side can decide, even if the other has no value.
+    /// `&&` and `||`: one operand can decide, even if the other is an error.
     fn logic(&mut self, parts: &'a [PlanNode; 2], decides: bool) -> Result<Value<'a>> {
         let left = self.boolean(&parts[0]);
         match left {
@@ -341,7 +342,7 @@ impl<'a, 'v> Evaluator<'a, 'v> {
         state.result()
     }
 
-    /// One turn; whether the loop has nothing more to find out.
+    /// Runs one iteration; returns whether the loop can end early.
     fn step(
         &mut self,
         run: &'a Loop,
@@ -451,10 +452,10 @@ impl<'a, 'v> Evaluator<'a, 'v> {
     }
 }
 
-/// What a loop has found so far.
+/// The accumulator of a loop.
 enum LoopState<'a> {
     Decision {
-        /// What it is if nothing decides otherwise.
+        /// The result if no iteration decides.
         otherwise: bool,
         decided: bool,
         fault: Option<EvalError>,
@@ -496,7 +497,7 @@ impl<'a> LoopState<'a> {
     }
 }
 
-/// A whole number, whatever its type.
+/// A number as an integer, whatever its type; `None` if it is not whole.
 fn whole(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::Int(number) => Some(*number),

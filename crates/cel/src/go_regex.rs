@@ -1,12 +1,12 @@
-//! Regular expressions as Go writes them, run by a crate that writes some differently.
+//! Go's regular expression syntax (RE2), translated to that of the `regex` crate.
 
 use regex::{Regex, RegexBuilder};
 use std::sync::OnceLock;
 
-/// What one compiled pattern may take.
+/// Memory limit of one compiled pattern.
 const PATTERN_BYTES_MAX: usize = 1 << 20;
 
-/// A pattern, compiled when it is first used.
+/// A pattern that is compiled at its first use.
 #[derive(Clone, Debug)]
 pub struct GoRegex {
     source: Box<str>,
@@ -21,17 +21,18 @@ impl GoRegex {
         }
     }
 
-    /// As the definition spells it.
+    /// The pattern as the schema spells it.
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// What is wrong with it, if something is.
+    /// The error message of a pattern that does not compile.
     pub fn problem(&self) -> Option<String> {
         compile(&self.source).err().map(|error| error.to_string())
     }
 
-    /// A pattern that cannot be compiled matches nothing.
+    /// Whether the pattern matches somewhere in `text`. A pattern that does not compile matches
+    /// nothing.
     pub fn matches(&self, text: &str) -> bool {
         let compiled = self
             .compiled
@@ -47,9 +48,9 @@ pub(crate) fn compile(source: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// Rewrites what the two dialects disagree about: classes such as `\d` are ASCII in Go;
-/// `[`, `&&`, `--` and `~~` mean nothing special inside Go's classes; a brace that does
-/// not repeat anything is itself; `\Q…\E` quotes.
+/// Translates the syntax in which Go and the `regex` crate differ: classes such as `\d` are ASCII
+/// in Go; `[`, `&&`, `--` and `~~` are literals inside Go's classes; a brace that is no repetition
+/// is a literal; `\Q…\E` quotes.
 fn go_to_rust_syntax(source: &str) -> String {
     let mut out = String::with_capacity(source.len() + 16);
     let mut rest = source;
@@ -97,7 +98,7 @@ fn go_to_rust_syntax(source: &str) -> String {
                 if class == CharClassState::First {
                     class = CharClassState::Inside;
                 }
-                // Two in a row would subtract.
+                // `--` would be the set difference of the `regex` crate.
                 if c == '-' && class == CharClassState::Inside && out.ends_with('-') {
                     out.push('\\');
                 }
@@ -115,12 +116,12 @@ fn go_to_rust_syntax(source: &str) -> String {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharClassState {
     Outside,
-    /// Just behind the opening bracket, where `]` is a letter.
+    /// Just behind the opening bracket, where `]` is a literal.
     First,
     Inside,
 }
 
-/// `[:alpha:]` stays, every other bracket inside a class is a letter.
+/// Keeps `[:alpha:]`; escapes every other bracket inside a class as a literal.
 fn inside_bracket<'s>(rest: &'s str, after: &'s str, out: &mut String) -> &'s str {
     if let Some(named) = rest.strip_prefix("[:")
         && let Some(end) = named.find(":]")

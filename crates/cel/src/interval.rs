@@ -1,6 +1,6 @@
-//! From how much to how much something can be; sums and products that never overflow.
+//! Intervals of sizes and costs; sums and products saturate.
 
-/// A size or a cost that lies between two numbers.
+/// The lower and upper bound of a size or a cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interval {
     pub(crate) min: u64,
@@ -38,7 +38,7 @@ impl Interval {
         }
     }
 
-    /// Rounded up.
+    /// Multiplies both bounds by a factor, rounded up.
     pub(crate) fn scaled(self, factor: f64) -> Self {
         Self {
             min: scale(self.min, factor),
@@ -54,7 +54,7 @@ impl Interval {
     }
 }
 
-/// A number times a factor, rounded up; as much as there can be if that is too much.
+/// Multiplies by a factor and rounds up; saturates at `u64::MAX`.
 pub(crate) fn scale(number: u64, factor: f64) -> u64 {
     (number as f64 * factor).ceil() as u64
 }

@@ -1,20 +1,20 @@
-//! What is wrong with an expression, as `cel-go` words it.
+//! Compile errors of CEL expressions, in the format of `cel-go`.
 
 use std::fmt::Write;
 
-/// Longer lines are not shown.
+/// Source lines longer than this are not quoted.
 const SNIPPET_MAX: usize = 16384;
 
-/// One complaint and where it is.
+/// One compile error and its position.
 #[derive(Clone, Debug)]
 pub(crate) struct Issue {
     pub(crate) line: u32,
-    /// From zero.
+    /// Zero-based.
     pub(crate) column: u32,
     pub(crate) text: String,
 }
 
-/// Everything that is wrong with an expression.
+/// All compile errors of an expression.
 #[derive(Debug)]
 pub struct Issues {
     source: String,
@@ -30,7 +30,7 @@ impl Issue {
         }
     }
 
-    /// At a character of a text.
+    /// A compile error at a character offset of the source.
     pub(crate) fn at_offset(source: &str, place: u32, text: String) -> Self {
         let before = source.chars().take(place as usize);
         let (mut line, mut column) = (1, 0);

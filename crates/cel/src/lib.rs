@@ -1,8 +1,10 @@
-//! CEL as Kubernetes speaks it: rules of schemas and admission policies.
+//! CEL (Common Expression Language) as Kubernetes uses it: validation rules of
+//! CustomResourceDefinition schemas, admission policies and match conditions.
 //!
-//! An expression is parsed by the crate `cel`, and checked, costed and run here: what
-//! Kubernetes promises about types, costs and texts is more than an interpreter gives.
-//! Pure: no I/O, no clock. Whoever asks for an authorizer brings it along.
+//! An expression is parsed by the crate `cel`, and type-checked, costed and evaluated here:
+//! Kubernetes guarantees types, costs and error texts that an ordinary interpreter does not
+//! provide. The crate is pure: no I/O, no clock. The caller supplies the authorizer behind the
+//! `authorizer` variable.
 //!
 //! ```
 //! use optik_cel::{Environment, Program, CelType, Value, Activation, EvalError};
@@ -14,7 +16,7 @@
 //!     }
 //! }
 //!
-//! let names = Environment::default().with("self", CelType::Int);
+//! let names = Environment::default().with_variable("self", CelType::Int);
 //! let program = Program::compile("self > 1 && self in [2, 3]", &names, None).unwrap();
 //! let outcome = program.run(&One(Value::Int(3)), 1000);
 //! assert_eq!(outcome.result.unwrap().as_bool(), Some(true));

@@ -1,4 +1,4 @@
-//! What can be said of literals before anything runs.
+//! Compile-time checks of literals (upstream: `cel-go`'s AST validators).
 
 use crate::issue::Issue;
 use crate::library::{check_format, compile_regex};
@@ -7,7 +7,7 @@ use crate::time::{CelTimestamp, parse_duration, parse_instant};
 use crate::type_check::Checked;
 use crate::types::CelType;
 
-/// Complaints about literals that functions could never take.
+/// Reports literals that the functions they are passed to can never accept.
 pub(crate) fn check_literals(source: &str, checked: &Checked) -> Vec<Issue> {
     let mut issues = Vec::new();
     visit(source, checked, &checked.tree.root, &mut issues);
@@ -15,8 +15,8 @@ pub(crate) fn check_literals(source: &str, checked: &Checked) -> Vec<Issue> {
     issues
 }
 
-/// The items of a list that is written out have one type, and so have those of a map;
-/// but not if they are there to be formatted.
+/// Reports list and map literals with items of different types, except the argument list of
+/// `format`.
 fn check_homogeneous(source: &str, checked: &Checked, expr: &Expr, issues: &mut Vec<Issue>) {
     let mut complain = |expr: &Expr, wanted: &CelType, found: &CelType| {
         let text = format!("expected type '{wanted}' but found '{found}'");

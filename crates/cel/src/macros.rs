@@ -1,6 +1,6 @@
-//! Calls that are more than calls: `has`, `all`, `map` and their kin.
+//! Macro expansion: `has`, `all`, `exists`, `map`, `filter` and the macros of Kubernetes.
 //!
-//! They become what `cel-go` makes of them, because types and costs follow from that.
+//! The expansions are those of `cel-go`, because types and costs follow from them.
 
 use crate::parser::{AstBuilder, Comprehension, Expr, ExprKind, Literal};
 
@@ -19,7 +19,7 @@ pub(crate) const OPT_SELECT: &str = "_?._";
 pub(crate) const MAP_INSERT: &str = "cel.@mapInsert";
 pub(crate) const SORT_BY_KEYS: &str = "@sortByAssociatedKeys";
 
-/// The call, or what the macro of that name makes of it.
+/// Expands a call if a macro has this name; otherwise returns the call.
 pub(crate) fn expand(
     builder: &mut AstBuilder<'_>,
     place: u32,
@@ -74,7 +74,7 @@ enum TransformTarget {
     Entries,
 }
 
-/// One or two names, and the arguments behind them.
+/// The variable names (one or two) of a macro call, and the remaining arguments.
 type MacroVariables = (Box<str>, Option<Box<str>>, Vec<Expr>);
 
 struct MacroExpander<'b, 'a> {
@@ -142,7 +142,7 @@ impl MacroExpander<'_, '_> {
         }
     }
 
-    /// The name of a variable, or a complaint.
+    /// Reads the name of an iteration variable; otherwise reports `otherwise`.
     fn variable(&mut self, expr: &Expr, otherwise: &str) -> Result<Box<str>, Expr> {
         match &expr.kind {
             ExprKind::Ident(name) if matches!(&**name, ACCUMULATOR | OLD_ACCUMULATOR) => {
@@ -154,7 +154,7 @@ impl MacroExpander<'_, '_> {
         }
     }
 
-    /// One or two variables, and the arguments behind them.
+    /// Reads one or two iteration variables; returns them with the remaining arguments.
     fn variables(
         &mut self,
         args: Vec<Expr>,
@@ -256,7 +256,7 @@ impl MacroExpander<'_, '_> {
         self.collect(range, variable, None, step)
     }
 
-    /// `@result + [item]`, perhaps only if something holds.
+    /// Builds `@result + [item]`, guarded by a condition if one is given.
     fn append(&mut self, item: Expr, only_if: Option<Expr>) -> Expr {
         let (so_far, item) = (self.accumulator(), self.list(vec![item]));
         let step = self.call(ADD, vec![so_far, item]);
@@ -313,7 +313,7 @@ impl MacroExpander<'_, '_> {
         self.fold(range, variable, second, [init, condition, step, result])
     }
 
-    /// Gives a value a name while something else is worked out.
+    /// Builds a comprehension that binds a name to a value inside an expression.
     fn bind(&mut self, name: &str, value: Expr, inside: Expr) -> Expr {
         let range = self.list(Vec::new());
         let condition = self.literal(Literal::Bool(false));

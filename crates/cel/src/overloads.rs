@@ -1,22 +1,22 @@
-//! Which functions there are, and what they take.
+//! The declarations of all CEL functions and operators: their overloads and types.
 
 use crate::types::{CelType, OpaqueType};
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// One way to call a function.
+/// One signature of a function.
 #[derive(Debug)]
 pub(crate) struct Overload {
     pub(crate) id: String,
-    /// Called on its first argument: `a.f(b)`.
+    /// Called as a method on its first argument: `a.f(b)`.
     pub(crate) member: bool,
     pub(crate) params: Vec<CelType>,
     pub(crate) result: CelType,
-    /// How many types it leaves open.
+    /// The number of its type parameters.
     pub(crate) free: u32,
 }
 
-/// `function id params result`; what is called on its first argument has a dot before the
+/// One overload a line: `function id params result`. Member functions have a dot before the
 /// parentheses.
 const TABLE: &str = "
 _?_:_ conditional (bool,A,A) A
@@ -249,7 +249,7 @@ reason decision_reason .(decision) string
 jsonpatch.escapeKey string_jsonpatch_escapeKey_string (string) string
 ";
 
-/// The types that can be ordered.
+/// The types that `<`, `<=`, `>` and `>=` accept.
 pub(crate) const ORDERED_TYPES: [&str; 8] = [
     "int",
     "uint",
@@ -262,7 +262,7 @@ pub(crate) const ORDERED_TYPES: [&str; 8] = [
 ];
 const SUMMABLE_TYPES: [&str; 4] = ["int", "uint", "double", "duration"];
 
-/// The operators that compare; with what, and how the overload is called.
+/// The overloads of the ordering operators: operand types and the suffix of the overload id.
 const COMPARISON_OVERLOADS: [(&str, &str, &str); 14] = [
     ("bool", "bool", "bool"),
     ("int", "int", "int64"),
@@ -342,7 +342,7 @@ pub fn function_names() -> impl Iterator<Item = &'static str> {
     names.filter(|name| name.starts_with(char::is_alphabetic) && !name.contains('@'))
 }
 
-/// The ways to call a function; `None` if there is none of that name.
+/// The overloads of a function; `None` if the name is unknown.
 pub(crate) fn find(name: &str) -> Option<&'static [Overload]> {
     FUNCTIONS.get(name).map(Vec::as_slice)
 }
@@ -370,7 +370,7 @@ fn overload(id: &str, params: &str, result: &str) -> Overload {
     }
 }
 
-/// How many of A, B there are.
+/// The number of type parameters (A, B) in a type.
 fn count_type_params(of: &CelType) -> u32 {
     match of {
         CelType::TypeParam(number) => number + 1,
@@ -380,7 +380,7 @@ fn count_type_params(of: &CelType) -> u32 {
     }
 }
 
-/// By commas that stand in no parentheses.
+/// Splits at commas outside parentheses.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let (mut depth, mut start) = (0, 0);

@@ -1,29 +1,29 @@
-//! From a text to a tree, by the parser of the crate `cel`.
+//! Parses an expression into an AST, on top of the parser of the crate `cel`.
 //!
-//! Macros are expanded here, not by the parser: Kubernetes has more of them, and costs are
-//! estimated from what they expand to.
+//! Macros are expanded here, not by that parser: Kubernetes has more of them, and costs are
+//! estimated from their expansions.
 
 use crate::depth;
 use crate::issue::{Issue, Issues};
 use crate::macros;
 use cel::common::ast as parsed;
 
-/// Longer ones are not even looked at.
+/// Longer expressions are rejected before they are parsed.
 pub(crate) const EXPRESSION_CHARS_MAX: usize = 100_000;
-/// How deep expressions may nest.
+/// Nesting limit of expressions.
 pub(crate) const DEPTH_MAX: usize = 250;
 
-/// How many parts an expression may have when macros are expanded.
+/// Node limit of an AST after macro expansion.
 const EXPRESSION_NODES_MAX: usize = 1 << 18;
 
-/// An expression and where its parts stand in the text.
+/// An AST and the source offsets of its nodes.
 #[derive(Debug)]
 pub(crate) struct Ast {
     pub(crate) root: Expr,
     offsets: Vec<u32>,
 }
 
-/// A part of an expression. The id is its place in tables about the tree.
+/// A node of the AST. The id is its index in tables about the AST.
 #[derive(Clone, Debug)]
 pub(crate) struct Expr {
     pub(crate) id: u32,
@@ -37,7 +37,7 @@ pub(crate) enum ExprKind {
     Select {
         operand: Box<Expr>,
         field: Box<str>,
-        /// `has(a.b)`
+        /// Presence test, from `has(a.b)`.
         test: bool,
     },
     Call {
@@ -72,7 +72,7 @@ pub(crate) struct StructFieldInit {
     pub(crate) optional: bool,
 }
 
-/// What a macro over a list or a map becomes.
+/// The expansion of a macro over a list or a map.
 #[derive(Clone, Debug)]
 pub(crate) struct Comprehension {
     pub(crate) range: Expr,
@@ -97,7 +97,7 @@ pub(crate) enum Literal {
 }
 
 impl Expr {
-    /// What it is directly made of.
+    /// Calls a function for each direct child.
     pub(crate) fn for_each_child_mut(&mut self, each: &mut dyn FnMut(&mut Expr)) {
         match &mut self.kind {
             ExprKind::Literal(_) | ExprKind::Ident(_) => {}
@@ -153,7 +153,7 @@ impl Expr {
     }
 }
 
-/// Whether an expression has no more parts than there is room for.
+/// Whether an expression has at most `room` nodes.
 fn fits_node_limit(expr: &Expr, room: &mut usize) -> bool {
     if *room == 0 {
         return false;
@@ -165,18 +165,18 @@ fn fits_node_limit(expr: &Expr, room: &mut usize) -> bool {
 }
 
 impl Ast {
-    /// Where a part stands, in characters.
+    /// The source offset of a node, in characters.
     pub(crate) fn offset(&self, id: u32) -> u32 {
         self.offsets.get(id as usize).copied().unwrap_or(0)
     }
 
-    /// How many ids there are.
+    /// The number of node ids.
     pub(crate) fn count(&self) -> usize {
         self.offsets.len()
     }
 }
 
-/// Reads an expression.
+/// Parses an expression and expands its macros.
 pub(crate) fn parse(source: &str) -> Result<Ast, Issues> {
     let chars = source.chars().count();
     if chars > EXPRESSION_CHARS_MAX {
@@ -228,7 +228,8 @@ fn parse_on_this_stack(source: &str) -> Result<Ast, Issues> {
     }
 }
 
-/// What this parser says beyond what the grammar found.
+/// Whether an error of the parser is only a consequence of a syntax error that the grammar has
+/// reported.
 fn is_follow_up_error(text: &str) -> bool {
     text.starts_with("Incomplete ") || text.starts_with("No `")
 }
@@ -240,7 +241,7 @@ fn message(text: &str) -> String {
     }
 }
 
-/// Makes the tree, and new parts for macros.
+/// Builds the AST, and the nodes of macro expansions.
 pub(crate) struct AstBuilder<'a> {
     info: &'a parsed::SourceInfo,
     source: &'a str,
@@ -249,7 +250,7 @@ pub(crate) struct AstBuilder<'a> {
 }
 
 impl AstBuilder<'_> {
-    /// A new part that stands where another does.
+    /// A new node with the source offset of another one.
     pub(crate) fn expr_at(&mut self, place: u32, kind: ExprKind) -> Expr {
         let id = self.id(place);
         Expr { id, kind }
@@ -270,7 +271,8 @@ impl AstBuilder<'_> {
         self.issues.push(issue);
     }
 
-    /// The same again, with ids of its own. What copies would make too large is not copied.
+    /// A copy of an expression with new node ids. Reports an error instead of exceeding the node
+    /// limit.
     pub(crate) fn copy(&mut self, expr: &Expr) -> Expr {
         if self.offsets.len() > EXPRESSION_NODES_MAX
             || !fits_node_limit(expr, &mut (EXPRESSION_NODES_MAX - self.offsets.len()))
@@ -290,7 +292,7 @@ impl AstBuilder<'_> {
         expr.for_each_child_mut(&mut |part| self.renumber(part));
     }
 
-    /// The parser counts bytes; places are counted in characters.
+    /// The source offset of a node of the parser, converted from bytes to characters.
     fn offset_of(&self, id: u64) -> u32 {
         let (start, _) = self.info.offset_for(id).unwrap_or((0, 0));
         let before = self.source.get(..start as usize);

@@ -1,7 +1,7 @@
-//! From a checked expression to what is run.
+//! Compiles a type-checked expression into an evaluation plan.
 //!
-//! Names become places, macros become loops of their own kind, constants are made once,
-//! and regular expressions that stand in the text are compiled.
+//! Variable names become slots, macro expansions become loops, constants are built once, and
+//! regular expressions that are literals are compiled.
 
 use crate::cost_estimate::is_bind;
 use crate::library::{self, Arithmetic, Function, Regex};
@@ -39,7 +39,7 @@ pub(crate) enum PlanNode {
     Map(Box<[(PlanNode, PlanNode, bool)]>),
     Make(Box<str>, Box<[(Box<str>, PlanNode, bool)]>),
     Loop(Box<Loop>),
-    /// Two parts: a value, and what is worked out while it has a name.
+    /// `cel.bind`: a value, and the expression in which it is bound to a local variable.
     Bind(Box<[PlanNode; 2]>),
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum RegexOp {
 #[derive(Debug)]
 pub(crate) struct Loop {
     pub(crate) range: PlanNode,
-    /// Key and value, not only one of them.
+    /// Whether the loop has two variables (key and value, or index and item).
     pub(crate) two: bool,
     pub(crate) kind: LoopKind,
 }
@@ -83,7 +83,7 @@ pub(crate) enum LoopKind {
     },
 }
 
-/// What is run, and which of the declared names it uses.
+/// The root of a plan, and the slots of the declared variables that it uses.
 pub(crate) struct EvalPlan {
     pub(crate) node: PlanNode,
     pub(crate) used: Vec<usize>,
@@ -177,7 +177,7 @@ impl Planner<'_> {
     }
 
     fn select(&mut self, operand: &Expr, field: &str, test: bool) -> Result<PlanNode> {
-        // `variables.x` is a variable of its own, worked out when it is first needed.
+        // `variables.x` is declared as a variable of its own, which is evaluated lazily.
         if let ExprKind::Ident(name) = &operand.kind
             && !self.locals.iter().any(|local| local == name)
         {
@@ -298,7 +298,7 @@ impl Planner<'_> {
         for arg in all {
             nodes.push(self.plan_expr(arg)?);
         }
-        // What is the same every time is worked out now, and may fail now.
+        // Conversions of constants are evaluated at compile time, and can fail at compile time.
         if let (
             "bool" | "bytes" | "double" | "duration" | "int" | "string" | "timestamp" | "uint",
             [PlanNode::Constant(_) | PlanNode::Text(_)],
@@ -330,7 +330,8 @@ impl Planner<'_> {
         })))
     }
 
-    /// Macros are expanded by us, so their steps have the forms that are looked for here.
+    /// Recognizes the kind of loop. Macros are expanded by [`crate::macros`], so loop steps have
+    /// exactly the forms that are matched here.
     fn loop_kind(&mut self, fold: &Comprehension) -> Result<LoopKind> {
         let odd = || EvalError::new("unsupported comprehension");
         let ExprKind::Call { function, args, .. } = &fold.step.kind else {
@@ -395,12 +396,12 @@ fn constant(literal: &Literal) -> PlanNode {
     })
 }
 
-/// A map of what was put into it.
+/// A map value of computed entries.
 pub(crate) fn map_of<'a>(entries: BTreeMap<MapKey, Value<'a>>) -> Value<'a> {
     Value::Map(MapValue::Owned(Arc::new(entries)))
 }
 
-/// A string of the program itself.
+/// A string value that borrows from the plan.
 pub(crate) fn text_of(text: &str) -> Value<'_> {
     Value::String(StringValue::Borrowed(text))
 }

@@ -1,4 +1,4 @@
-//! Expressions that are compiled once and run often.
+//! Compiled CEL programs: compiled once, evaluated often.
 
 use crate::cost_estimate::estimate_cost;
 use crate::decl_type::DeclType;
@@ -12,7 +12,7 @@ use crate::type_check::{Environment, check};
 use crate::types::CelType;
 use crate::value::{EvalError, Value};
 
-/// What one run of an expression may cost.
+/// Cost limit of one evaluation (upstream: `PerCallLimit`).
 pub const CALL_COST_MAX: u64 = 1_000_000;
 
 /// A compiled expression.
@@ -24,12 +24,13 @@ pub struct Program {
     cost_max: u64,
 }
 
-/// Why an expression cannot be compiled.
+/// Why compilation failed.
 #[derive(Debug)]
 pub enum CompileError {
-    /// It says nothing that makes sense.
+    /// The expression has syntax or type errors.
     Issues(Issues),
-    /// It makes sense, but could never run.
+    /// The expression is well-typed, but its plan cannot be built (for example an invalid
+    /// constant).
     Program(EvalError),
 }
 
@@ -42,7 +43,7 @@ impl std::fmt::Display for CompileError {
     }
 }
 
-/// What a run came to, and what it cost.
+/// The result and the cost of one evaluation.
 #[derive(Debug)]
 pub struct Evaluation<'a> {
     pub result: Result<Value<'a>, EvalError>,
@@ -50,14 +51,14 @@ pub struct Evaluation<'a> {
 }
 
 impl Program {
-    /// Compiles an expression. Its cost is estimated if it is about a value of a shape.
+    /// Compiles an expression. Its cost is estimated if the declared type of `self` is given.
     pub fn compile(
         source: &str,
         names: &Environment,
         about: Option<&DeclType>,
     ) -> Result<Self, CompileError> {
         let tree = parse(source).map_err(CompileError::Issues)?;
-        // What follows recurses as deep as the parser did.
+        // The following passes recurse as deep as the parser did.
         depth::with_stack_for_depth(depth::nesting_depth(source), || {
             let checked = check(source, tree, names).map_err(CompileError::Issues)?;
             let issues = literal_checks::check_literals(source, &checked);
@@ -74,25 +75,26 @@ impl Program {
         })
     }
 
-    /// The type of its values.
+    /// The type of the result.
     #[must_use]
     pub const fn output(&self) -> &CelType {
         &self.output
     }
 
-    /// Whether it uses a variable, by its place among the names.
+    /// Whether the expression uses a variable, by its slot in the environment.
     #[must_use]
     pub fn uses(&self, place: usize) -> bool {
         self.used.contains(&place)
     }
 
-    /// What it can cost at most.
+    /// The estimated upper bound of the cost; 0 without a declared type.
     #[must_use]
     pub const fn cost_max(&self) -> u64 {
         self.cost_max
     }
 
-    /// Runs it; what it borrows lives as long as the program and the values.
+    /// Evaluates the expression, up to a cost limit. The result may borrow from the program and the
+    /// variables.
     pub fn run<'a>(&'a self, variables: &dyn Activation<'a>, limit: u64) -> Evaluation<'a> {
         let mut run = Evaluator::new(variables, limit);
         let result = run.evaluate(&self.node);

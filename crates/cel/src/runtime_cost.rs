@@ -1,4 +1,4 @@
-//! What running costs, in upstream's units.
+//! Run-time costs of CEL operations, in upstream's units.
 
 use crate::interval::scale;
 use crate::value::{ListValue, MapValue, Value};
@@ -7,38 +7,38 @@ pub(crate) const SELECT_COST: u64 = 1;
 pub(crate) const LIST_COST: u64 = 10;
 pub(crate) const MAP_COST: u64 = 30;
 pub(crate) const OBJECT_COST: u64 = 40;
-/// For each character that is looked at.
+/// Cost per character that is traversed.
 pub(crate) const TEXT_FACTOR: f64 = 0.1;
-/// For each character of a regular expression.
+/// Cost per character of a regular expression.
 pub(crate) const REGEX_FACTOR: f64 = 0.25;
 
 /// How the cost of a call follows from its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum CallCost {
-    /// Nothing depends on it.
+    /// Cost 1, whatever the arguments.
     Constant,
     Fixed(u64),
-    /// The first argument is walked once, or that many times.
+    /// The first argument is traversed this many times.
     Text(f64),
-    /// The first argument is walked with all that is in it.
+    /// The first argument is traversed with all nested values.
     DeepSize,
-    /// The smaller one of two is compared.
+    /// The smaller of two operands is compared.
     SmallerOfTwo,
-    /// Both are copied, if they are texts.
+    /// Both operands are copied, if they are strings or bytes.
     Concatenation,
-    /// The result is walked twice.
+    /// The result is traversed twice.
     Result,
-    /// A text by a regular expression.
+    /// A string matched against a regular expression.
     Regex,
-    /// A text in a text.
+    /// A substring search.
     Contained,
-    /// One of many.
+    /// A membership test.
     In,
     Selector,
-    /// A new list.
+    /// A new list is allocated.
     NewList,
     Flattened,
-    /// Each item of a list, that many-th argument, with each other.
+    /// The items of the list argument with this index are compared pairwise.
     Pairwise(usize),
     Sets(f64),
     ContainsIp,
@@ -46,7 +46,7 @@ pub(crate) enum CallCost {
     Format,
 }
 
-/// `size()` of what has one; one of everything else.
+/// `size()` of a value; 1 for values without a size.
 pub(crate) fn size(value: &Value<'_>) -> u64 {
     let size = match value {
         Value::String(text) => text.as_str().chars().count(),
@@ -60,7 +60,7 @@ pub(crate) fn size(value: &Value<'_>) -> u64 {
     size as u64
 }
 
-/// What a call cost.
+/// The cost of a call.
 pub(crate) fn call_cost(price: CallCost, args: &[Value<'_>], result: &Value<'_>) -> u64 {
     let of = |index: usize| args.get(index).map_or(0, size);
     let text = |size: u64| scale(size, TEXT_FACTOR);
@@ -137,7 +137,7 @@ pub(crate) fn call_cost(price: CallCost, args: &[Value<'_>], result: &Value<'_>)
     }
 }
 
-/// A value and everything in it.
+/// The size of a value with all nested values.
 fn deep_size(value: &Value<'_>) -> u64 {
     match value {
         Value::String(text) => text.as_str().len() as u64 / 10,

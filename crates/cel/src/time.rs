@@ -1,10 +1,10 @@
-//! Instants and durations, in the ranges and the words of Go.
+//! Timestamps and durations, with the ranges and text formats of Go.
 
 use std::fmt;
 
 const NANOS: i64 = 1_000_000_000;
 const DAY: i64 = 86_400;
-/// The years 1 to 9999.
+/// Unix seconds of the years 1 to 9999.
 const SECONDS: std::ops::RangeInclusive<i64> = -62_135_596_800..=253_402_300_799;
 
 /// An instant between the years 1 and 9999.
@@ -36,12 +36,12 @@ impl CelTimestamp {
         Self::new(seconds, nanos)
     }
 
-    /// What lies between them, if that is a duration.
+    /// The difference in nanoseconds; `None` if it does not fit a duration.
     pub(crate) fn minus(self, other: Self) -> Option<i64> {
         i64::try_from(self.total() - other.total()).ok()
     }
 
-    /// A part of it, as a clock somewhere shows it.
+    /// A field of the timestamp in a time zone (UTC by default).
     pub(crate) fn field(self, part: TimestampField, zone: Option<&str>) -> Result<i64, String> {
         let offset = zone.map_or(Ok(0), |zone| offset(zone, self.seconds))?;
         let local = self.seconds + offset;
@@ -93,7 +93,7 @@ impl fmt::Display for CelTimestamp {
     }
 }
 
-/// Seconds east, of `+02:00` or `Europe/Berlin`.
+/// The UTC offset in seconds, east positive, of a zone such as `+02:00` or `Europe/Berlin`.
 fn offset(zone: &str, at: i64) -> Result<i64, String> {
     let fixed = |zone: &str| {
         let (sign, rest) = match zone.as_bytes().first()? {
@@ -118,7 +118,7 @@ fn offset(zone: &str, at: i64) -> Result<i64, String> {
     Ok(i64::from(zone.to_offset(at).seconds()))
 }
 
-/// Days since 1970 of a date.
+/// The number of days from 1970-01-01 to a date.
 fn days_of(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -128,7 +128,7 @@ fn days_of(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day - 719_468
 }
 
-/// The date of days since 1970.
+/// The date (year, month, day) of a number of days since 1970-01-01.
 fn civil(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let era = days.div_euclid(146_097);
@@ -151,7 +151,7 @@ fn number(text: &str) -> Option<i64> {
     digits.then(|| text.parse().ok()).flatten()
 }
 
-/// `2006-01-02`
+/// Parses a date such as `2006-01-02`.
 pub(crate) fn parse_date(text: &str) -> Option<CelTimestamp> {
     if text.len() != 10 || !text.is_ascii() || &text[4..5] != "-" || &text[7..8] != "-" {
         return None;
@@ -166,7 +166,7 @@ pub(crate) fn parse_date(text: &str) -> Option<CelTimestamp> {
     exists.then(|| CelTimestamp::new(days * DAY, 0)).flatten()
 }
 
-/// RFC 3339.
+/// Parses an RFC 3339 timestamp.
 pub(crate) fn parse_instant(text: &str) -> Option<CelTimestamp> {
     if !text.is_ascii() || text.len() < 20 || !matches!(&text[10..11], "T" | "t") {
         return None;
@@ -219,7 +219,7 @@ pub(crate) fn parse_instant(text: &str) -> Option<CelTimestamp> {
     CelTimestamp::new(seconds, digits.parse().ok()?)
 }
 
-/// `1h30m`, as Go reads it.
+/// Parses a duration such as `1h30m` like Go's `time.ParseDuration`; returns nanoseconds.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.as_bytes().first()? {
         b'-' => (true, &text[1..]),
@@ -276,7 +276,7 @@ pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     i64::try_from(if negative { -total } else { total }).ok()
 }
 
-/// What a schema calls a duration: Go's, or words such as `3 days`.
+/// Parses a value of the schema format `duration`: Go's syntax, or words such as `3 days`.
 pub(crate) fn parse_duration_format(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_duration(text) {
         return Some(nanos);
@@ -303,7 +303,7 @@ pub(crate) fn parse_duration_format(text: &str) -> Option<i64> {
     count.checked_mul(unit)
 }
 
-/// `5400s`: the seconds, with as many digits as it takes.
+/// Formats a duration as seconds, with as many digits as needed: `5400s`.
 pub(crate) fn duration_text(nanos: i64) -> String {
     let sign = if nanos < 0 { "-" } else { "" };
     let nanos = nanos.unsigned_abs();

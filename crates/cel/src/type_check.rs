@@ -1,4 +1,4 @@
-//! What type each part of an expression has, and which functions it calls.
+//! The CEL type checker: resolves the type of each node and the overloads of each call.
 
 use crate::issue::{Issue, Issues};
 use crate::macros;
@@ -9,21 +9,21 @@ use crate::unification::{Substitution, instantiate, most_general};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The names that an expression can use.
+/// The variables and types that an expression can use.
 #[derive(Clone, Debug, Default)]
 pub struct Environment {
     variables: Vec<CelType>,
-    /// The last one of each name.
+    /// Slots by variable name; the last declaration of a name wins.
     places: BTreeMap<Box<str>, usize>,
-    /// Objects that can be made: `SelfActivation{…}`.
+    /// Types that expressions can construct: `SelfActivation{…}`.
     pub(crate) type_provider: Option<Arc<dyn TypeProvider>>,
-    /// `jsonpatch.escapeKey` is there.
+    /// Whether `jsonpatch.escapeKey` is available.
     pub(crate) has_json_patch: bool,
 }
 
-/// The types of objects that an expression can make.
+/// The object types that an expression can construct.
 pub trait TypeProvider: std::fmt::Debug + Send + Sync {
-    /// Whether there is a type of that name, with the type of a field of it.
+    /// The type of a field; `None` if there is no such type or field.
     fn field_type(&self, type_name: &str, field: &str) -> Option<CelType>;
     fn has_type(&self, type_name: &str) -> bool;
 }
@@ -56,7 +56,7 @@ impl Environment {
     }
 }
 
-/// An expression whose types are known.
+/// A type-checked expression.
 #[derive(Debug)]
 pub(crate) struct Checked {
     pub(crate) tree: Ast,
@@ -69,14 +69,14 @@ impl Checked {
         self.types.get(expr.id as usize).unwrap_or(&CelType::Dyn)
     }
 
-    /// The ways in which a function may be called here.
+    /// The candidate overloads of a call.
     pub(crate) fn overloads(&self, expr: &Expr) -> &[&'static Overload] {
         let found = self.calls.get(expr.id as usize);
         found.map_or(&[], Vec::as_slice)
     }
 }
 
-/// Checks a tree.
+/// Type-checks an AST.
 pub(crate) fn check(source: &str, mut tree: Ast, names: &Environment) -> Result<Checked, Issues> {
     let count = tree.count();
     let mut root = std::mem::replace(
@@ -117,7 +117,7 @@ struct TypeChecker<'c> {
     source: &'c str,
     tree: &'c Ast,
     names: &'c Environment,
-    /// Variables of folds, innermost last.
+    /// Variables of enclosing comprehensions, innermost last.
     scope: Vec<(Box<str>, CelType)>,
     types: Vec<CelType>,
     calls: Vec<Vec<&'static Overload>>,
@@ -264,7 +264,8 @@ impl TypeChecker<'_> {
             self.check(arg);
         }
         if let Some(inside) = target {
-            // `sets.contains(…)` is a function of that name, not one called on `sets`.
+            // `sets.contains(…)` is a function with a qualified name, not a method called on
+            // `sets`.
             let name = qualified_name(inside).map(|prefix| format!("{prefix}.{function}"));
             if let Some(name) = name.filter(|name| self.function(name).is_some()) {
                 *function = name.into();
@@ -356,7 +357,8 @@ impl TypeChecker<'_> {
         result.map(|of| (found, of))
     }
 
-    /// The type that all of them have. Whether they must is asked later.
+    /// The common type of list or map items, `dyn` if there is none. Whether mixed types are
+    /// allowed is checked later, by [`crate::literal_checks`].
     fn join(&mut self, before: Option<CelType>, now: CelType) -> CelType {
         let Some(before) = before else {
             return now;
@@ -367,7 +369,7 @@ impl TypeChecker<'_> {
         CelType::Dyn
     }
 
-    /// The type inside an optional, for `[?a]`.
+    /// The type inside an optional element `[?a]`; reports an error if it is not optional.
     fn unwrap_optional(&mut self, expr: &Expr, of: &CelType, optional: bool) -> CelType {
         if !optional {
             return of.clone();
@@ -509,7 +511,7 @@ impl TypeChecker<'_> {
     }
 }
 
-/// `a.b.c` if the expression is nothing but names.
+/// The qualified name `a.b.c`, if the expression consists of identifiers only.
 pub(crate) fn qualified_name(expr: &Expr) -> Option<String> {
     match &expr.kind {
         ExprKind::Ident(name) => Some(name.to_string()),
@@ -534,7 +536,7 @@ fn literal_type(literal: &Literal) -> CelType {
     }
 }
 
-/// The types that have names.
+/// The types that expressions can name.
 pub(crate) fn named_type(name: &str) -> Option<CelType> {
     Some(match name {
         "bool" => CelType::Bool,

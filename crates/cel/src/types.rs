@@ -1,4 +1,4 @@
-//! The types of the language.
+//! The CEL types.
 
 use crate::decl_type::ObjectDecl;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub enum CelType {
     Dyn,
-    /// What an expression has that was complained about already.
+    /// The type of an expression whose error has been reported already.
     Error,
     Null,
     Bool,
@@ -22,17 +22,17 @@ pub enum CelType {
     List(Arc<CelType>),
     Map(Arc<(CelType, CelType)>),
     Optional(Arc<CelType>),
-    /// The type of a type.
+    /// The type of a type value.
     Type(Arc<CelType>),
     /// An object whose fields are declared.
     Object(Arc<ObjectDecl>),
-    /// A type of a library whose inside nobody sees.
+    /// A library type without visible structure.
     Opaque(OpaqueType),
-    /// Not known yet.
+    /// A type parameter, by number.
     TypeParam(u32),
 }
 
-/// The types that libraries add.
+/// The opaque types that libraries add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpaqueType {
     Url,
@@ -104,7 +104,7 @@ impl CelType {
         matches!(self, Self::Dyn | Self::Error)
     }
 
-    /// What an optional is of; everything else is itself.
+    /// The type inside an optional, and whether it was one; other types are returned unchanged.
     pub(crate) fn unwrapped(&self) -> (&Self, bool) {
         match self {
             Self::Optional(of) => (of, true),
@@ -119,7 +119,7 @@ impl CelType {
         )
     }
 
-    /// Whether two types are the very same.
+    /// Whether two types are identical.
     pub(crate) fn is_identical(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::List(a), Self::List(b))

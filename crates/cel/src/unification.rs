@@ -1,18 +1,17 @@
-//! Which types go where others are asked for.
+//! Unification of types: whether a type is assignable to another, with type parameters.
 
 use crate::types::CelType;
 
-/// What is known so far of types that were left open.
+/// The types that are bound to type parameters so far.
 #[derive(Debug, Default)]
 pub(crate) struct Substitution {
     types: Vec<Option<CelType>>,
-    /// What was known before, newest last: a type that does not fit leaves no trace.
+    /// Overwritten bindings, newest last; they are restored if unification fails.
     trail: Vec<(u32, Option<CelType>)>,
 }
 
 impl Substitution {
-    /// Whether a type is good where another is wanted. If so, what that says of open types
-    /// is remembered; if not, nothing is.
+    /// Whether `given` is assignable to `wanted`. Type parameters are bound only if it is.
     pub(crate) fn is_assignable(&mut self, given: &CelType, wanted: &CelType) -> bool {
         self.are_assignable(&[given], &[wanted])
     }
@@ -72,7 +71,7 @@ impl Substitution {
         }
     }
 
-    /// Whether an open type can be the one given.
+    /// Unifies a type parameter with a type.
     fn unify_type_param(&mut self, given: &CelType, number: u32) -> UnifyResult {
         if matches!(given, CelType::TypeParam(other) if *other == number) {
             return UnifyResult::Yes;
@@ -113,7 +112,7 @@ impl Substitution {
         }
     }
 
-    /// A type with everything in it that is known. `close`: what is still open is `dyn`.
+    /// Substitutes bound type parameters in a type. With `close`, unbound ones become `dyn`.
     pub(crate) fn resolve(&self, of: &CelType, close: bool) -> CelType {
         match of {
             CelType::TypeParam(number) => match self.get(*number) {
@@ -135,7 +134,7 @@ impl Substitution {
 enum UnifyResult {
     Yes,
     No,
-    /// And what is known of it will not change.
+    /// It does not fit, and the existing binding stays.
     NoAndKnown,
 }
 
@@ -151,7 +150,7 @@ const fn is_nullable(of: &CelType) -> bool {
     )
 }
 
-/// Of two types that fit, the one that says less.
+/// The less specific of two compatible types.
 pub(crate) fn most_general<'t>(a: &'t CelType, b: &'t CelType) -> &'t CelType {
     if is_equal_or_less_specific(a, b) {
         a
@@ -175,7 +174,7 @@ fn is_equal_or_less_specific(a: &CelType, b: &CelType) -> bool {
     }
 }
 
-/// A type of the table of functions with open types of its own.
+/// Renumbers the type parameters of an overload, starting at `from`.
 pub(crate) fn instantiate(of: &CelType, from: u32) -> CelType {
     match of {
         CelType::TypeParam(number) => CelType::TypeParam(from + number),

@@ -1,4 +1,4 @@
-//! Values while an expression runs. What comes from an object is borrowed from its JSON.
+//! CEL values at run time. Values from an object borrow from its JSON.
 
 use crate::decl_type::{CelListType, DeclKind, DeclType, ObjectDecl};
 use crate::library::OpaqueValue;
@@ -10,12 +10,12 @@ use std::sync::Arc;
 
 type JsonMap = serde_json::Map<String, Json>;
 
-/// Why an expression has no value.
+/// Why evaluation failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EvalError {
-    /// It costs more than it may.
+    /// The cost limit was exceeded.
     CostLimitExceeded,
-    /// In the words of `cel-go`.
+    /// A run-time error, with the message of `cel-go`.
     Failed(Box<str>),
 }
 
@@ -66,7 +66,7 @@ pub enum Value<'a> {
     Struct(Arc<StructValue<'a>>),
 }
 
-/// A string, borrowed or shared.
+/// A string, borrowed or reference-counted.
 #[derive(Clone, Debug)]
 pub enum StringValue<'a> {
     Borrowed(&'a str),
@@ -85,7 +85,7 @@ pub enum MapValue<'a> {
     Owned(Arc<BTreeMap<MapKey, Value<'a>>>),
 }
 
-/// What maps are looked up by: whole numbers are the same in whatever type.
+/// A map key. Equal integers of different numeric types are the same key.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MapKey {
     Bool(bool),
@@ -93,14 +93,14 @@ pub enum MapKey {
     String(Arc<str>),
 }
 
-/// An object that an expression made.
+/// An object that the expression constructed.
 #[derive(Debug)]
 pub struct StructValue<'a> {
     pub name: Box<str>,
     pub fields: Vec<(Box<str>, Value<'a>)>,
 }
 
-/// The type of a value, when it runs.
+/// The type of a value at run time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TypeValue(pub(crate) Box<str>);
 
@@ -135,7 +135,7 @@ impl<'a> Value<'a> {
         Self::Opaque(Arc::new(thing))
     }
 
-    /// JSON of which nothing is known.
+    /// A value from JSON without a schema.
     #[must_use]
     pub fn untyped(json: &'a Json) -> Self {
         match json {
@@ -151,7 +151,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// JSON that a schema says something of.
+    /// A value from JSON with a declared type. JSON that does not match the type is an error.
     pub fn typed(json: &'a Json, shape: &'a DeclType) -> std::result::Result<Self, EvalError> {
         let wrong = |what: &str| EvalError::new(format!("invalid data, expected {what}"));
         Ok(match (&shape.kind, json) {
@@ -238,7 +238,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As the key of a map; numbers that are not whole are none.
+    /// The value as a map key; `None` for other types and for numbers that are not whole.
     pub(crate) fn key(&self) -> Option<MapKey> {
         match self {
             Self::Bool(value) => Some(MapKey::Bool(*value)),
@@ -252,8 +252,8 @@ impl<'a> Value<'a> {
         }
     }
 
-    /// As JSON, for what expressions make: patches and annotations. Types of libraries and
-    /// optionals have none.
+    /// Converts to JSON, for values that expressions construct (patches and annotations). `None`
+    /// for optionals and opaque values.
     #[must_use]
     pub fn to_json(&self) -> Option<Json> {
         Some(match self {
@@ -317,7 +317,7 @@ impl MapKey {
     }
 }
 
-/// A whole number, however it was written: `1.0` is one.
+/// A whole JSON number, however it is written: `1.0` is whole.
 fn whole(number: &serde_json::Number) -> Option<i64> {
     number.as_i64().or_else(|| {
         let float = number.as_f64()?;
@@ -375,7 +375,7 @@ impl<'a> ListValue<'a> {
         }
     }
 
-    /// Every item in turn.
+    /// Iterates over the items.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Result<Value<'a>>> + '_ {
         (0..self.len()).map(|index| self.get(index).map(|item| item.unwrap_or(Value::Null)))
     }
@@ -415,7 +415,7 @@ impl<'a> MapValue<'a> {
         }
     }
 
-    /// A member by its name.
+    /// Reads a field by name.
     pub(crate) fn field(&self, name: &str) -> Result<Option<Value<'a>>> {
         match self {
             Self::Json(members, shape) => {
@@ -433,7 +433,7 @@ impl<'a> MapValue<'a> {
         }
     }
 
-    /// Whether there is a member, without reading it.
+    /// Whether a field is present, without reading its value.
     pub(crate) fn has(&self, name: &str) -> bool {
         match self {
             Self::Json(members, _) => match self.object() {
@@ -457,7 +457,8 @@ impl<'a> MapValue<'a> {
         }
     }
 
-    /// The names of JSON members as expressions see them; those they cannot see are left out.
+    /// The keys as expressions see them: names are escaped; members that cannot be named are
+    /// omitted.
     pub(crate) fn keys(&self) -> Vec<Value<'a>> {
         match self {
             Self::Json(members, _) => match self.object() {
@@ -479,7 +480,7 @@ impl<'a> MapValue<'a> {
         }
     }
 
-    /// What JSON has that no schema declares.
+    /// The JSON members that no schema declares.
     pub(crate) fn undeclared(&self) -> Option<impl Iterator<Item = (&'a String, &'a Json)> + '_> {
         match self {
             Self::Json(members, Some(_)) => {

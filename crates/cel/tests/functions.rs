@@ -1,8 +1,8 @@
-//! What a real kube-apiserver makes of expressions, and what we do.
+//! Compares evaluation results with those recorded from a real kube-apiserver.
 //!
-//! `functions.txt` has an expression and, on the next line behind a tab, what came of it:
-//! `true`, `false`, `error: …` or `refused: …`. The suite of the API shows the same rules
-//! to real servers.
+//! Each line of `functions.txt` is an expression, followed by a line with a tab and the result:
+//! `true`, `false`, `error: …` or `refused: …`. The API test suite runs the same expressions
+//! against servers.
 
 use optik_cel::{
     Activation, AuthorizerCheck, AuthorizerDecision, CALL_COST_MAX, CelAuthorizer, CelListType,
@@ -14,9 +14,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 const CASES: &str = include_str!("functions.txt");
-/// The same with `authorizer`, on a server that lets everybody do everything.
+/// Cases that use `authorizer`, on a server that allows every request.
 const AUTHORIZER_CASES: &str = include_str!("asking.txt");
-/// Shown by the suite of the API: it is there only where patches are made.
+/// Functions that are covered by the API test suite only: they exist only in patch expressions.
 const ELSEWHERE: &[&str] = &["jsonpatch.escapeKey"];
 
 fn scalar(kind: DeclKind, elements_max: u64, bytes_min: u64) -> DeclType {
@@ -130,7 +130,7 @@ impl<'a> Activation<'a> for SelfActivation<'a> {
     }
 }
 
-/// What upstream calls too expensive to accept.
+/// Upstream's limit of the estimated cost.
 const STATIC_COST_MAX: u64 = 10_000_000;
 
 fn outcome(source: &str, root: &DeclType, sample: &Json) -> String {
@@ -166,7 +166,8 @@ fn render(result: Result<Value<'_>, EvalError>) -> String {
     }
 }
 
-/// Numbers that are made up for each definition, and how much is too much.
+/// Normalizes a result: removes the numbers in generated type names, and keeps only the factor of a
+/// cost error.
 fn normal(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
@@ -182,7 +183,7 @@ fn normal(text: &str) -> String {
     out
 }
 
-/// Expressions, and what a real server makes of them.
+/// The expressions of a table and their recorded results.
 fn cases(table: &'static str) -> impl Iterator<Item = (&'static str, String)> {
     let mut lines = table.lines();
     std::iter::from_fn(move || {
@@ -219,7 +220,7 @@ fn cel_functions_match_kube_apiserver() {
     compare(CASES, |source| outcome(source, &root, &sample));
 }
 
-/// Lets everybody do everything, and gives no reason.
+/// An authorizer that allows every request and gives no reason.
 struct AllowAll;
 
 impl CelAuthorizer for AllowAll {
@@ -295,7 +296,7 @@ fn every_cel_function_has_a_passing_and_a_failing_case() {
     );
 }
 
-/// What asks for too much is stopped, and soon.
+/// An evaluation that exceeds its limits stops early.
 #[test]
 fn cel_cost_limit_stops_expensive_expressions() {
     let (root, sample) = (root(), sample());
@@ -319,7 +320,7 @@ fn cel_cost_limit_stops_expensive_expressions() {
     }
 }
 
-/// Texts that would nest or grow without end are refused, not followed.
+/// Deep nesting and unbounded growth are rejected without recursion.
 #[test]
 fn deeply_nested_or_huge_cel_source_is_rejected() {
     let names = Environment::default().with_variable("self", CelType::Dyn);
@@ -341,7 +342,7 @@ fn deeply_nested_or_huge_cel_source_is_rejected() {
         let shown: String = source.chars().take(20).collect();
         assert!(Program::compile(source, &names, None).is_err(), "{shown}");
     }
-    // As deep as is allowed, all the way.
+    // Just below the nesting limit.
     let nested = format!("{}true{}", "(".repeat(240), ")".repeat(240));
     let long = vec!["self.a == 1"; 2000].join(" && ");
     let chain = format!("self{} == 1", ".a".repeat(240));

@@ -1,9 +1,9 @@
-//! What went wrong, for the person at the terminal.
+//! Errors for the user of the command line.
 
 use std::error::Error;
 use std::fmt;
 
-/// A sentence, the causes below it, and what to do about it.
+/// An error message, its causes, and a hint.
 #[derive(Debug)]
 pub(crate) struct CliError {
     message: String,
@@ -23,7 +23,7 @@ impl CliError {
         }
     }
 
-    /// An error that says what failed, and its sources.
+    /// An error whose message and causes are those of `error`.
     pub(crate) fn from_error(error: impl Error + Send + Sync + 'static) -> Self {
         let text = error.to_string();
         match error.source() {
@@ -44,7 +44,7 @@ impl CliError {
         }
     }
 
-    /// The command line makes no sense.
+    /// An error in the command line.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {
             usage: true,
@@ -62,7 +62,7 @@ impl CliError {
     }
 }
 
-/// What an error came from, without the error itself.
+/// The sources of an error, without the error itself.
 #[derive(Debug)]
 struct Sources(Box<dyn Error + Send + Sync>);
 

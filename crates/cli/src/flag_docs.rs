@@ -1,4 +1,4 @@
-//! Keeps the flags in docs/operating.md what `optik serve` takes.
+//! A test that keeps the flag table in docs/operating.md up to date with `optik serve`.
 
 use crate::Cli;
 use clap::{Arg, CommandFactory};
@@ -7,7 +7,7 @@ use std::path::Path;
 const BEGIN: &str = "<!-- flags: begin -->";
 const END: &str = "<!-- flags: end -->";
 
-/// With this variable the test writes the table.
+/// With this environment variable set, the test writes the table.
 const UPDATE: &str = "OPTIK_UPDATE_DOCS";
 
 fn table() -> String {

@@ -1,4 +1,4 @@
-//! The one binary.
+//! The `optik` binary: command line, logging and the runtime.
 
 mod bench;
 mod envtest;
@@ -52,23 +52,23 @@ enum Command {
 }
 
 impl Command {
-    /// Whether files that it makes hold objects or keys.
+    /// Whether the command creates files that contain objects or keys.
     fn keeps_secrets(&self) -> bool {
         matches!(self, Self::Serve(_) | Self::Store(_))
     }
 
-    /// How many threads to work with.
+    /// The number of worker threads.
     fn threads(&self) -> usize {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {
-            // One of them waits for the disk whenever something is written.
+            // One thread is blocked on the disk during every write.
             Self::Serve(_) | Self::Bench(bench::BenchSubcommand::Store(_)) => processors + 1,
             _ => processors,
         }
     }
 }
 
-/// The exit code of a command line that makes no sense, as sysexits(3) has it.
+/// The exit code for an invalid command line (`EX_USAGE` of sysexits(3)).
 const EXIT_USAGE: u8 = 64;
 
 fn main() -> ExitCode {
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
         None => run_cli(Cli::try_parse(), &[]),
         Some(CommandLine::Run { words, ignored }) => run_cli(Cli::try_parse_from(words), &ignored),
         Some(CommandLine::Print(text)) => {
-            // A reader who has seen enough is no failure.
+            // A closed pipe is not a failure.
             let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
@@ -90,13 +90,13 @@ fn main() -> ExitCode {
     }
 }
 
-/// `ignored` are flags of another program that mean nothing here.
+/// Runs a command line; `ignored` are flags of an emulated program that have no effect in Optik.
 fn run_cli(cli: Result<Cli, clap::Error>, ignored: &[&str]) -> ExitCode {
     let cli = match cli {
         Ok(cli) => cli,
         Err(error) => {
             let usage = error.use_stderr();
-            // A reader of --help who has seen enough is no failure.
+            // A closed pipe is not a failure.
             let _ = error.print();
             return ExitCode::from(if usage { EXIT_USAGE } else { 0 });
         }
@@ -116,7 +116,7 @@ fn run(cli: Cli, ignored: &[&str]) -> Result<(), CliError> {
         );
     }
     if cli.command.keeps_secrets() {
-        // The storage engine makes files as the process does, without a mode of its own.
+        // The storage engine creates files with the default mode of the process.
         rustix::process::umask(Mode::RWXG | Mode::RWXO);
     }
     let runtime = tokio::runtime::Builder::new_multi_thread()

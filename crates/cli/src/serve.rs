@@ -1,4 +1,4 @@
-//! `optik serve`: the server.
+//! `optik serve`: runs the server.
 
 mod apiserver_options;
 mod banner;
@@ -130,7 +130,7 @@ pub(crate) async fn run(args: ServeArgs) -> Result<(), CliError> {
     }
 }
 
-/// The flags as the library takes them.
+/// Converts the flags to the configuration of the library.
 fn config(args: &ServeArgs, files: &DefaultFiles) -> Result<Config, CliError> {
     let storage = if args.ephemeral {
         Storage::Ephemeral
@@ -165,7 +165,7 @@ fn config(args: &ServeArgs, files: &DefaultFiles) -> Result<Config, CliError> {
     args.access.configure(config, files)
 }
 
-/// What the library cannot know: which flag helps.
+/// Adds hints about flags to the errors of the library.
 fn start_error(error: StartError) -> CliError {
     let hint = match &error {
         StartError::Listen { cause, .. } => match cause.kind() {
@@ -232,7 +232,7 @@ fn read_file(file: &Path) -> Result<Vec<u8>, CliError> {
         .map_err(|cause| CliError::new(format!("cannot read {}", file.display()), cause))
 }
 
-/// For ports without passwords.
+/// Rejects addresses of ports without authentication that other machines can reach.
 fn require_loopback(flag: &str, address: SocketAddr, example: &str) -> Result<(), CliError> {
     if address.ip().is_loopback() {
         return Ok(());
@@ -241,7 +241,7 @@ fn require_loopback(flag: &str, address: SocketAddr, example: &str) -> Result<()
     Err(CliError::usage(text).with_hint(format!("Use a loopback address such as {example}.")))
 }
 
-/// The signals that end a server.
+/// The signals that stop a server.
 struct ShutdownSignals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,

@@ -1,4 +1,4 @@
-//! `optik store`: care for a data directory that no server is using.
+//! `optik store`: offline maintenance of a data directory that no server is using.
 
 use crate::error::CliError;
 use bytes::Bytes;
@@ -47,7 +47,7 @@ pub(crate) struct DataDirectoryArgs {
     pub(crate) path: PathBuf,
 }
 
-/// Where data goes if nobody says: the place the system has for it.
+/// The default data directory, in the system's place for application data.
 pub(crate) fn default_data_directory() -> PathBuf {
     let home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/share"));
     let data = std::env::var_os("XDG_DATA_HOME").map(PathBuf::from);
@@ -67,7 +67,7 @@ pub(crate) async fn run(command: StoreCommand) -> Result<(), CliError> {
     }
 }
 
-/// Opens a directory that must exist, and lets nothing expire or compact meanwhile.
+/// Opens an existing store, with expiry and compaction turned off.
 fn open(path: &Path) -> Result<Store, CliError> {
     if !path.join("format").exists() {
         let text = format!("{} holds no data of Optik", path.display());
@@ -159,7 +159,8 @@ async fn snapshot(path: &Path, file: &Path) -> Result<(), CliError> {
     Ok(())
 }
 
-/// A file with these bytes, for its owner alone, on the disk by name and content.
+/// Writes a new file that only its owner can read, and makes it durable (fsync of file and
+/// directory).
 fn write_durably(file: &Path, pieces: impl Iterator<Item = Bytes>) -> io::Result<()> {
     let fresh = OpenOptions::new()
         .write(true)

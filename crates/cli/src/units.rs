@@ -1,4 +1,4 @@
-//! Durations and sizes as people write them: `5m`, `90s`, `256MiB`.
+//! Parsing of durations and sizes: `5m`, `90s`, `256MiB`.
 
 use std::time::Duration;
 

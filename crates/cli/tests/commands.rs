@@ -1,4 +1,4 @@
-//! The command line, as people use it.
+//! Tests of the command line.
 
 use optik_store::{Options, Origin, Put, Store, Txn};
 use std::io::{BufRead, BufReader, Read};
@@ -14,7 +14,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Checks exit code and both streams; returns what was said on stdout.
+/// Checks the exit code and both streams; returns stdout.
 fn expect(words: &[&str], code: i32, stdout: &str, stderr: &str) -> String {
     let output = optik(words);
     let (out, err) = (text(&output.stdout), text(&output.stderr));
@@ -113,7 +113,7 @@ fn serve_errors_name_unusable_files_and_addresses() {
     expect(&elsewhere, 1, "", "This machine has no such address.");
 }
 
-/// Starts a server, and stops it when it is ready: what it says before and after that.
+/// Starts a server, and stops it when it is ready; returns its output before and after that.
 fn serve_once(data: &str) -> (String, String) {
     let mut child = Command::new(env!("CARGO_BIN_EXE_optik"))
         .args(["serve", "--listen", "127.0.0.1:0"])
@@ -135,8 +135,8 @@ fn serve_once(data: &str) -> (String, String) {
     (banner, rest)
 }
 
-/// It says when it is ready and where, stops when told to, and leaves a sound store. The
-/// second time it finds everything there, and nothing to complain about.
+/// The server prints a banner when it is ready, stops on a signal, and leaves an intact store. The
+/// second start finds the data, and prints no warnings.
 #[test]
 fn serve_prints_its_banner_and_stops_cleanly() {
     let scratch = tempfile::tempdir().expect("a directory");

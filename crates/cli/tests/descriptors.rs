@@ -1,4 +1,4 @@
-//! Connections do not take the files that the store needs.
+//! Connections do not use up the file descriptors that the store needs.
 
 mod support;
 
@@ -9,7 +9,7 @@ use support::Server;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 const FILES: u32 = 200;
-/// Enough that the store has to begin new files.
+/// Enough that the store has to create new files.
 const WRITES: usize = 80;
 const WRITE_BYTES: usize = 1 << 20;
 
@@ -23,7 +23,7 @@ impl Client {
         Self(BufReader::new(stream))
     }
 
-    /// The status and the body of the answer.
+    /// The status and the body of the response.
     fn send(&mut self, request: &str, body: &str) -> (u16, String) {
         let length = body.len();
         let head =
@@ -61,7 +61,7 @@ impl Client {
     }
 }
 
-/// Connections that say nothing, on every port, more than there are files.
+/// Idle connections on every port, more than there are file descriptors.
 #[test]
 fn silent_connections_do_not_starve_store_or_clients() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Whatever holds objects or keys is for its owner alone, under any umask, and also where
-//! an earlier version or a person has left it open.
+//! Tests of file permissions: files with objects or keys are readable for their owner only, under
+//! any umask, also where an earlier version or a user has made them readable for others.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-/// The binary, as a shell starts it that lets everybody read what it makes.
+/// The binary, started by a shell with a umask that makes new files readable for all users.
 fn optik() -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", r#"umask 022; exec "$0" "$@""#]);
@@ -51,7 +51,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).expect("ours");
 }
 
-/// Everything in a directory, and the directory.
+/// All files in a directory, and the directory itself.
 fn tree(path: &Path) -> Vec<PathBuf> {
     let mut found = vec![path.to_owned()];
     if path.is_dir() {
@@ -62,7 +62,7 @@ fn tree(path: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What others may do, where they may do anything. Certificates are public.
+/// The permissions of other users, where they have any. Certificates are public.
 fn open_to_others(path: &Path) -> BTreeMap<PathBuf, String> {
     let public = |path: &PathBuf| path.extension().is_some_and(|kind| kind == "crt");
     let all = tree(path).into_iter().filter(|path| !public(path));
@@ -101,7 +101,7 @@ fn existing_empty_data_directory_becomes_private() {
     assert_eq!(open_to_others(&data), BTreeMap::new());
 }
 
-/// `optik serve --data $HOME` by mistake must not change who may enter it.
+/// `optik serve --data $HOME` by mistake must not change the mode of the directory.
 #[test]
 fn foreign_directory_keeps_its_mode() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -157,8 +157,8 @@ fn keys_and_audit_logs_in_custom_paths_are_private() {
     }
 }
 
-/// A directory for certificates that was there before may be looked into by others: it is
-/// not ours to close, but our keys are. Who may write to it could take their place.
+/// An existing certificate directory may be readable for other users: its mode is not changed, but
+/// the modes of our keys are. A user who can write to it could replace them.
 #[test]
 fn cert_dir_keeps_its_mode() {
     const WARNING: &str =
@@ -180,7 +180,7 @@ fn cert_dir_keeps_its_mode() {
     }
 }
 
-/// Earlier versions let everybody read them.
+/// Earlier versions made them readable for all users.
 #[test]
 fn rotated_audit_logs_are_private() {
     let scratch = tempfile::tempdir().expect("a directory");

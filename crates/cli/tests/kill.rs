@@ -1,5 +1,5 @@
-//! G17, G19: a server that is killed under load has every write it acknowledged, and
-//! no part of one that it did not carry out.
+//! G17, G19: a server that is killed under load has every write it acknowledged, and no part of a
+//! write that it did not execute.
 
 mod support;
 
@@ -15,7 +15,7 @@ use support::{Server, rounds};
 use tonic::transport::Channel;
 
 const WRITERS: usize = 8;
-/// Every transaction writes all of them: they must always agree.
+/// Every transaction writes all of them: they must always be equal.
 const PARTS: [&str; 3] = ["first", "second", "third"];
 
 fn start(data: &Path) -> Server {
@@ -126,7 +126,7 @@ async fn acknowledged_writes_survive_kill_9() {
                 Arc::clone(progress),
             )));
         }
-        // The moment of death is what this test is about: any will do.
+        // The server is killed at a random time.
         let life = Duration::from_millis(20 + entropy.next_u64() % 400);
         tokio::time::timeout(life, std::future::pending::<()>())
             .await

@@ -1,5 +1,5 @@
-//! Several servers: on one etcd they share what they must and come to rest; on one machine
-//! none takes another one's place. The etcd is ours, or that of `OPTIK_TEST_ETCD_BIN`.
+//! Tests of several servers: on one etcd cluster they share keys and become idle; on one machine
+//! they do not interfere. The etcd is Optik's own, or that of `OPTIK_TEST_ETCD_BIN`.
 
 mod server_process;
 
@@ -18,7 +18,7 @@ struct Etcd {
     url: String,
 }
 
-/// An etcd that keeps nothing: of ours, or a real one.
+/// An empty etcd: Optik's own, or a real one.
 fn etcd(scratch: &Path) -> Etcd {
     if let Some(program) = std::env::var_os("OPTIK_TEST_ETCD_BIN") {
         let [client, peer] = [free_url(), free_url()];
@@ -54,7 +54,7 @@ fn home(scratch: &Path, name: &str) -> PathBuf {
     home
 }
 
-/// The authorities that pods of the namespace `default` trust.
+/// The certificate authorities that pods of the namespace `default` trust.
 fn published(server: &ServerProcess) -> Option<String> {
     let (status, found) = server.get(ROOT);
     let text = found["data"]["ca.crt"].as_str().map(str::to_owned);
@@ -131,7 +131,8 @@ fn servers_with_own_authorities_publish_all_of_them() {
     etcd.server.end();
 }
 
-/// G41, with a bound: what was revoked elsewhere is not honoured without end.
+/// G41, with a bound: a token that was revoked through another server is rejected within a bounded
+/// time.
 #[test]
 fn service_account_tokens_get_401_without_etcd() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -160,7 +161,7 @@ fn service_account_tokens_get_401_without_etcd() {
     etcd.server.end();
 }
 
-/// Two that keep nothing, started without a word about files.
+/// Two ephemeral servers, started without flags for files.
 #[test]
 fn ephemeral_servers_have_separate_kubeconfigs() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -198,7 +199,7 @@ fn serve_ephemeral(scratch: &Path, more: &[&str]) -> ServerProcess {
     ServerProcess::start(scratch, &[&words[..], more].concat())
 }
 
-/// Somebody who changes what we write each time does not make us write for ever.
+/// An admission policy that changes our object at each write does not cause endless writes.
 #[test]
 fn contested_kube_root_ca_is_not_rewritten_without_bound() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -207,7 +208,7 @@ fn contested_kube_root_ca_is_not_rewritten_without_bound() {
     let policies = "/apis/admissionregistration.k8s.io/v1";
     let rule = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["UPDATE"],
         "resources": ["configmaps"]});
-    // Another value each time: what changes nothing would be no write.
+    // Another value each time: an update without a change would not be a write.
     let expression = "Object{data: {'ca.crt': oldObject.data['ca.crt'] == 'a' ? 'b' : 'a'}}";
     server.create(
         &format!("{policies}/mutatingadmissionpolicies"),
@@ -228,7 +229,8 @@ fn contested_kube_root_ca_is_not_rewritten_without_bound() {
     server.stop();
 }
 
-/// A refusal is not taken for success: when its reason is gone, what is missing is made.
+/// A rejected write is not taken for success: when its reason is gone, the missing object is
+/// created.
 #[test]
 fn kube_root_ca_is_recreated_after_a_quota_refusal() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -248,24 +250,24 @@ fn kube_root_ca_is_recreated_after_a_quota_refusal() {
 const AUTHENTICATION: &str =
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication";
 
-/// The authorities of clients, as other programs of the cluster see them.
+/// The client certificate authorities, as published to other programs of the cluster.
 fn published_client_authorities(server: &ServerProcess) -> Option<String> {
     let (_, found) = server.get(AUTHENTICATION);
     found["data"]["client-ca-file"].as_str().map(str::to_owned)
 }
 
-/// kube-controller-manager and its kin look here for whose certificates to believe.
+/// kube-controller-manager and similar programs read the client certificate authorities here.
 #[test]
 fn client_authorities_are_published_in_kube_system() {
     let scratch = tempfile::tempdir().expect("a directory");
-    // kube-apiserver does it itself, whichever controllers run.
+    // kube-apiserver publishes them itself, whichever controllers run.
     let server = serve_ephemeral(scratch.path(), &["--controllers="]);
     let pem = eventually("it is published", || published_client_authorities(&server));
     assert_eq!(count(&pem), 1, "{pem}");
     server.stop();
 }
 
-/// An authority of somebody else: that of a server which is started for it.
+/// Another certificate authority: that of a server which is started for it.
 fn foreign_authority(scratch: &Path, name: &str) -> String {
     let certs = scratch.join(name);
     let words = [
@@ -278,7 +280,8 @@ fn foreign_authority(scratch: &Path, name: &str) -> String {
     pem.trim().to_owned()
 }
 
-/// Whose certificates are believed is said as soon as they are, also to other servers.
+/// Changed client certificate authorities are published as soon as they are accepted, also by other
+/// servers.
 #[test]
 fn published_client_authorities_follow_their_file() {
     let scratch = tempfile::tempdir().expect("a directory");
@@ -289,7 +292,7 @@ fn published_client_authorities_follow_their_file() {
     let given = format!("--client-ca-file={}", file.display());
     let words = [&*given, "--certificate-check-interval=1s"];
     let one = ServerProcess::on_etcd(&home(scratch.path(), "one"), &etcd.url, &words);
-    // It knows of the file only what the other one notes.
+    // It knows of the file only what the other server publishes.
     let two = ServerProcess::on_etcd(&home(scratch.path(), "two"), &etcd.url, &[]);
     let says = |server: &ServerProcess, here: &str, gone: &str| {
         let pem = published_client_authorities(server)?;

@@ -15,7 +15,7 @@ fn assets(directory: &Path) -> PathBuf {
     PathBuf::from(String::from_utf8(output.stdout).expect("text").trim_end())
 }
 
-/// A program that has said it is ready, and what it said until then.
+/// A program that has printed that it is ready, and its output until then.
 fn start(program: &Path, words: &[String]) -> (Child, String) {
     let mut child = Command::new(program)
         .args(words)
@@ -27,7 +27,7 @@ fn start(program: &Path, words: &[String]) -> (Child, String) {
     while !said.contains("Ctrl-C") {
         assert!(stderr.read_line(&mut said).expect("text") > 0, "{said}");
     }
-    // Its last words must not find a closed pipe.
+    // The pipe stays open, so that later output does not fail.
     std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));
     (child, said)
 }

@@ -1,5 +1,5 @@
-//! A server that is killed while it collects garbage, or while a namespace goes, does
-//! the rest when it is started again.
+//! A server that is killed during garbage collection, or during the deletion of a namespace,
+//! completes the work after a restart.
 
 mod support;
 
@@ -12,9 +12,9 @@ use support::{Server, rounds};
 
 const ALL: &str = "--controllers=*";
 const NONE: &str = "--controllers=";
-/// So many live for each owner: more than can be gone before a kill comes.
+/// The number of objects of each owner: more than can be deleted before a kill.
 const OWNED: usize = 300;
-/// The same of each kind in a namespace.
+/// The number of objects of each kind in a namespace.
 const EACH: usize = 12;
 
 fn start(data: &Path, controllers: &str) -> (Server, BulkObjects) {
@@ -23,7 +23,7 @@ fn start(data: &Path, controllers: &str) -> (Server, BulkObjects) {
     (server, BulkObjects::new(Client::new(target)))
 }
 
-/// Waits until so many are gone.
+/// Waits until `count` objects are deleted.
 async fn until_gone(mut watch: WatchStream, count: u64) {
     let mut gone = 0;
     while gone < count {
@@ -38,7 +38,7 @@ async fn left(crowd: &BulkObjects, path: &str) -> usize {
     list["items"].as_array().map_or(0, Vec::len)
 }
 
-/// What a server finds that does nothing by itself.
+/// The state that a server without controllers finds.
 async fn inspect<T>(data: &Path, looking: impl AsyncFnOnce(&BulkObjects) -> T) -> T {
     let (server, crowd) = start(data, NONE);
     let seen = looking(&crowd).await;
@@ -81,7 +81,7 @@ async fn garbage_collection_continues_after_kill_9() {
         server.kill();
 
         let found = inspect(&data, async |crowd| left(crowd, &maps(&place)).await).await;
-        // What lives for nobody, and what lives for one who is there.
+        // At most four objects stay: those without an owner, and those whose owner exists.
         interrupted += u32::from(found > 4);
 
         let (server, crowd) = start(&data, ALL);

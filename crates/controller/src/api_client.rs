@@ -1,5 +1,5 @@
-//! Requests and answers. Nothing is retried here: whoever asked knows whether asking
-//! twice is safe.
+//! The API client: sends requests and reads responses and watches. It never retries: only the
+//! caller knows whether a retry is safe.
 
 use crate::metrics::ManagerMetrics;
 use bytes::{Bytes, BytesMut};
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use thiserror::Error;
 
-/// After this a request counts as lost. Watches have their own limits.
+/// The timeout of a request, after which its response counts as lost. Watches have timeouts of
+/// their own.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A line of a watch, an answer: nothing is larger.
+/// The maximum size of a response, and of one event of a watch.
 const RESPONSE_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Clone)]
@@ -23,12 +24,12 @@ pub(crate) struct ApiClient {
     pub(crate) metrics: Arc<ManagerMetrics>,
 }
 
-/// Why there is no answer that could be used.
+/// Why there is no usable response.
 #[derive(Debug, Error)]
 pub(crate) enum SendError {
     #[error("{0}")]
     Refused(StatusError),
-    /// Whether the server did what it was asked is unknown.
+    /// It is unknown whether the server executed the request.
     #[error("no answer: {0}")]
     Lost(String),
     #[error("not a request: {0}")]
@@ -47,24 +48,24 @@ pub(crate) struct StatusError {
 }
 
 impl StatusError {
-    /// The server did nothing, and may do it later.
+    /// The server did not execute the request, and asks to retry later.
     pub(crate) fn is_overload(&self) -> bool {
         self.code == 429 || (self.code == 503 && self.retry_after.is_some())
     }
 
-    /// Not the object is missing, but where it would be.
+    /// The path is unknown, as opposed to a missing object.
     pub(crate) fn is_unknown_path(&self) -> bool {
         let unknown = "the server could not find the requested resource";
         self.code == 404 && self.message.starts_with(unknown)
     }
 
-    /// What was watched or listed from is gone.
+    /// The resourceVersion or continue token of the list or watch has expired.
     pub(crate) fn is_expired(&self) -> bool {
         self.code == 410
     }
 }
 
-/// What to send.
+/// A request to the API server.
 #[derive(Debug)]
 pub(crate) struct ClientRequest<'a> {
     pub(crate) method: Method,
@@ -81,7 +82,7 @@ pub(crate) const APPLY: &str = "application/apply-patch+yaml";
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
-/// What to accept of a kind, for objects and events, or for lists.
+/// The `Accept` header for a kind: for objects and events, or for lists.
 pub(crate) fn accept(metadata_only: bool, list: bool) -> &'static str {
     match (metadata_only, list) {
         (false, _) => JSON,
@@ -105,7 +106,7 @@ impl<'a> ClientRequest<'a> {
     pub(crate) fn with_body(method: Method, path: &'a str, body: &serde_json::Value) -> Self {
         Self {
             method,
-            // A tree of JSON can be written.
+            // A JSON value can always be serialized.
             body: serde_json::to_vec(body).unwrap_or_default(),
             ..Self::get(path)
         }
@@ -136,7 +137,7 @@ impl ApiClient {
         Self { client, metrics }
     }
 
-    /// The whole answer.
+    /// Sends a request and returns the whole response body.
     pub(crate) async fn send(&self, request: ClientRequest<'_>) -> Result<Bytes, SendError> {
         let asking = async {
             let answer = self.open(request).await?;
@@ -146,7 +147,7 @@ impl ApiClient {
         answered.unwrap_or_else(|_| Err(SendError::Lost("it took too long".into())))
     }
 
-    /// The lines of an answer that goes on.
+    /// Sends a request and returns its response line by line.
     pub(crate) async fn stream(&self, request: ClientRequest<'_>) -> Result<WatchLines, SendError> {
         let opened = tokio::time::timeout(RESPONSE_TIMEOUT, self.open(request)).await;
         let answer = opened.unwrap_or_else(|_| Err(SendError::Lost("it took too long".into())))?;
@@ -171,7 +172,7 @@ impl ApiClient {
     }
 }
 
-/// An error and what caused it.
+/// The message of an error, with the messages of its causes.
 pub(crate) fn error_chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -217,11 +218,11 @@ async fn read_body(mut body: Body) -> Result<Bytes, SendError> {
     Ok(bytes.freeze())
 }
 
-/// The lines of a watch.
+/// The lines of a watch response.
 pub(crate) struct WatchLines {
     body: Body,
     buffer: BytesMut,
-    /// How much of the buffer has no line end in it.
+    /// The length of the buffer's prefix that contains no line end.
     searched: usize,
 }
 
@@ -234,8 +235,8 @@ impl WatchLines {
         }
     }
 
-    /// The next line; `None` when the server ends it. What is left of a line that was
-    /// cut off is dropped: the watch goes on from what was whole.
+    /// Returns the next line, or `None` when the server ends the response. An incomplete line at
+    /// the end is dropped: the watch resumes from the last complete one.
     pub(crate) async fn next(&mut self) -> Option<Result<Bytes, SendError>> {
         loop {
             if let Some(line) = self.buffered() {

@@ -1,16 +1,16 @@
-//! Waiting longer each time, and never all at the same moment.
+//! Exponential backoff with jitter.
 
 use optik_platform::Entropy;
 use std::time::Duration;
 
-/// A part of a duration: `spread` of it is left to chance.
+/// A random duration between `(1 - spread) * length` and `length`.
 pub(crate) fn jittered(length: Duration, spread: f64, entropy: &dyn Entropy) -> Duration {
     length.mul_f64(1.0 - spread * random_fraction(entropy))
 }
 
-/// Between 0 and 1.
+/// A random number between 0 and 1.
 pub(crate) fn random_fraction(entropy: &dyn Entropy) -> f64 {
-    // The upper 53 bits are what a double can hold.
+    // A double has 53 bits of precision.
     (entropy.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
@@ -20,7 +20,7 @@ pub(crate) fn doubled(base: Duration, times: u32, max: Duration) -> Duration {
     base.saturating_mul(factor).min(max)
 }
 
-/// How long the next attempt of something has to wait.
+/// The delay of the next attempt of an operation.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     base: Duration,

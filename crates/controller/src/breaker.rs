@@ -1,8 +1,8 @@
-//! Notices that the same object is written over and over.
+//! The write loop breaker: detects that the same object is written over and over.
 //!
-//! What nobody can prevent: two controllers that each put back what the other changed, a
-//! `now()` in what is desired, a webhook that rewrites what is applied. What is left is
-//! to notice, to slow down, and to say what keeps coming back.
+//! Some causes cannot be prevented: two controllers that each revert the change of the other, a
+//! `now()` in a desired object, a webhook that rewrites applied objects. The breaker detects the
+//! loop, slows it down, and reports what is written.
 
 use crate::backoff::doubled;
 use crate::key::ObjectKey;
@@ -10,7 +10,7 @@ use crate::work_queue::MonotonicTime;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How many writes of one object are too many.
+/// When writes of one object count as a write loop.
 ///
 /// ```
 /// # use optik_controller::BreakerOptions;
@@ -20,13 +20,13 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BreakerOptions {
-    /// So many writes that changed something …
+    /// How many writes that changed something are allowed …
     pub writes: usize,
     /// … within this time, by one controller, to one object.
     pub window: Duration,
-    /// The first wait; it doubles while the loop goes on.
+    /// The first wait. It doubles while the loop goes on.
     pub wait_min: Duration,
-    /// The longest wait.
+    /// The maximum wait.
     pub wait_max: Duration,
 }
 
@@ -45,7 +45,7 @@ impl Default for BreakerOptions {
 pub(crate) struct Breaker {
     options: BreakerOptions,
     objects: BTreeMap<(u32, ObjectKey), RecentWrites>,
-    /// When objects that are quiet were last forgotten.
+    /// When objects without recent writes were last removed.
     last_sweep: MonotonicTime,
 }
 
@@ -64,8 +64,8 @@ impl Breaker {
         }
     }
 
-    /// Notes a write that changed something. Says how long to leave the object alone if
-    /// it was one too many.
+    /// Records a write that changed something. If it was one too many, returns how long to leave
+    /// the object alone.
     pub(crate) fn record_write(
         &mut self,
         shelf: u32,
@@ -82,7 +82,7 @@ impl Breaker {
         recent.writes.clear();
         let wait = doubled(self.options.wait_min, recent.trips, self.options.wait_max);
         recent.trips = recent.trips.saturating_add(1);
-        // The loop is judged by what it does after the wait.
+        // The next window starts after the wait, and the object is remembered until then.
         recent.writes.push_back(now + wait);
         Some(wait)
     }

@@ -1,7 +1,7 @@
-//! A key is parked until the caches have seen what it wrote.
+//! Cache barriers: a key is parked until the caches contain its writes.
 //!
-//! Without this a reconcile would start from a cache that does not know of the last
-//! one's writes yet, and do them again.
+//! Without them, a reconcile could start from a cache that does not contain the writes of the
+//! previous one yet, and repeat them.
 
 use crate::api_client::ApiClient;
 use crate::cache_entry::CacheEntry;
@@ -12,35 +12,37 @@ use optik_platform::Entropy;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A cache that does not catch up is not waited for longer.
+/// The time limit for a cache to catch up.
 const BARRIER_WAIT_MAX: Duration = Duration::from_secs(30);
-/// For servers whose revisions are no numbers: their caches cannot say how far they are.
+/// The wait for servers whose resourceVersions are not numbers: the progress of their caches is
+/// unknown.
 const OPAQUE_REVISION_WAIT: Duration = Duration::from_secs(1);
 
 /// What a key waits for.
 #[derive(Clone, Debug)]
 pub(crate) enum CacheBarrier {
-    /// A revision that was written.
+    /// The cache must reach the revision of a write.
     Revision {
         cache: Arc<KindCache>,
         key: ObjectKey,
         revision: u64,
     },
-    /// An object that was deleted: the answer does not always have a revision.
+    /// A deleted object must be gone or being deleted. The response to a deletion does not always
+    /// have a revision.
     Deletion {
         cache: Arc<KindCache>,
         key: ObjectKey,
         uid: u128,
     },
-    /// An object that may be gone once its last finalizer is: then no revision of it comes.
+    /// The object must be gone or have a newer revision. It may be gone once its last finalizer is
+    /// removed, and then no newer revision arrives.
     NewerRevision {
         cache: Arc<KindCache>,
         key: ObjectKey,
         uid: u128,
         from: u64,
     },
-    /// A write whose answer was lost: what the server has of the object now, the cache
-    /// must have.
+    /// A write whose response was lost: the cache must reach what the server has of the object now.
     LiveState {
         cache: Arc<KindCache>,
         key: ObjectKey,
@@ -48,7 +50,7 @@ pub(crate) enum CacheBarrier {
 }
 
 impl CacheBarrier {
-    /// Waits until it opens. Says whether it did in time.
+    /// Waits until the cache has caught up. Returns `false` if it did not in time.
     pub(crate) async fn wait(&self, api: &ApiClient, entropy: &dyn Entropy) -> bool {
         let opened = match self {
             Self::Revision {
@@ -92,14 +94,14 @@ async fn wait_for_revision(cache: &KindCache, key: &ObjectKey, revision: u64) {
         tokio::time::sleep(OPAQUE_REVISION_WAIT).await;
         return;
     }
-    // The sender lives as long as the shelf.
+    // The sender lives as long as the cache.
     let _ = informer
         .watch()
         .wait_for(|progress| progress.revision >= revision)
         .await;
 }
 
-/// Waits until there is no such object, or it is as it should be.
+/// Waits until the object is gone, or is as expected.
 async fn wait_for_entry(
     cache: &KindCache,
     key: &ObjectKey,
@@ -112,7 +114,7 @@ async fn wait_for_entry(
     let _ = informer.watch().wait_for(|_| is_so()).await;
 }
 
-/// Waits until the cache has what the server has of an object.
+/// Waits until the cache has the server's version of an object.
 async fn wait_for_live_state(
     cache: &KindCache,
     key: &ObjectKey,
@@ -120,7 +122,7 @@ async fn wait_for_live_state(
     entropy: &dyn Entropy,
 ) {
     match get_live(api, cache, key, entropy).await {
-        // Whether a field selector lets it through, only the server knows.
+        // Whether a field selector matches the object is known only to the server.
         Some(_) if !cache.selection.fields.is_empty() && cache.get(key).is_none() => {}
         Some(live) if live.matches(&cache.labels) => {
             wait_for_revision(cache, key, live.revision).await;

@@ -1,8 +1,8 @@
-//! An object as it is cached: its bytes, and the few facts the runtime asks for often.
+//! `CacheEntry`: a cached object as JSON bytes, with the metadata that the runtime reads often.
 //!
-//! Typed objects are two to four times as large as their JSON, and most of a cache is
-//! never read. So the bytes are kept, without the ownership records of others, and a
-//! typed object is made when somebody asks for it.
+//! Typed objects are two to four times as large as their JSON, and most of a cache is never read.
+//! So the bytes are kept, without `managedFields` of other field managers, and a typed object is
+//! decoded when it is read.
 
 use crate::key::ObjectKey;
 use crate::kind::KindInfo;
@@ -10,11 +10,11 @@ use optik_object::{JsonView, Tape, Value};
 use std::sync::Arc;
 use xxhash_rust::xxh3::{Xxh3, xxh3_64, xxh3_128};
 
-/// One version of an object.
+/// One version of a cached object.
 #[derive(Debug)]
 pub(crate) struct CacheEntry {
     pub(crate) key: ObjectKey,
-    /// 0 if the server's revisions are no numbers.
+    /// The resourceVersion; 0 if it is not a number.
     pub(crate) revision: u64,
     /// A hash of the uid.
     pub(crate) uid: u128,
@@ -24,7 +24,7 @@ pub(crate) struct CacheEntry {
     raw: Box<[u8]>,
 }
 
-/// Hashes of parts, so that "did this part change?" costs nothing.
+/// Hashes of parts of an object, so that it is cheap to compare a part of two versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Fingerprints {
     pub(crate) labels: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Fingerprints {
 }
 
 impl Fingerprints {
-    /// Everything that a writer of the object, not of its status, can have changed.
+    /// A hash of all parts that a write to the object, but not to its status, can change.
     pub(crate) fn content(&self) -> u64 {
         self.body
             .rotate_left(1)
@@ -50,10 +50,10 @@ impl Fingerprints {
     }
 }
 
-/// What is kept of an object.
+/// Which parts of an object are cached.
 #[derive(Clone, Default)]
 pub(crate) struct CacheOptions {
-    /// Whose ownership records are kept: of the controllers in this process.
+    /// The field managers whose `managedFields` are kept: the controllers of this process.
     pub(crate) managers: Vec<String>,
     pub(crate) all_managed_fields: bool,
     pub(crate) transform: Option<TransformFn>,
@@ -61,7 +61,7 @@ pub(crate) struct CacheOptions {
 
 pub(crate) type TransformFn = Arc<dyn Fn(&mut Value) + Send + Sync>;
 
-/// Which version of which object: enough to know that it is already there.
+/// Identifies one version of an object: enough to know whether it is in the cache already.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ObjectIdentity {
     pub(crate) key: ObjectKey,
@@ -91,13 +91,13 @@ impl ObjectIdentity {
     }
 }
 
-/// A revision as a number; 0 if it is none.
+/// Parses a resourceVersion; 0 if it is not a number.
 pub(crate) fn parse_revision(revision: &str) -> u64 {
     revision.parse().unwrap_or(0)
 }
 
 impl CacheEntry {
-    /// From what a server sent.
+    /// Converts an object from the server.
     pub(crate) fn read(
         object: JsonView<'_>,
         identity: ObjectIdentity,
@@ -114,7 +114,7 @@ impl CacheEntry {
         Self::build(tape.read(&bytes).ok()?, identity, kind, options)
     }
 
-    /// From the answer to a write.
+    /// Converts the response to a write.
     pub(crate) fn from_bytes(
         bytes: &[u8],
         kind: &KindInfo,
@@ -157,7 +157,7 @@ impl CacheEntry {
             }
         }
         if !typed {
-            // The items of a list do not say what they are.
+            // The items of a list have neither `apiVersion` nor `kind`.
             let (version, kind) = (&kind.api_version, &kind.kind);
             raw.extend(format!(r#","apiVersion":"{version}","kind":"{kind}""#).bytes());
         }
@@ -175,12 +175,12 @@ impl CacheEntry {
                 owners: facts.owners,
                 body: body.digest(),
             },
-            // A copy of the right size: what is cut off a larger one lies about unused.
+            // An exact copy: truncating a larger buffer would leave unused memory allocated.
             raw: Box::from(raw.as_slice()),
         })
     }
 
-    /// The object.
+    /// Decodes the object.
     pub(crate) fn decode<K: serde::de::DeserializeOwned>(&self) -> Result<K, serde_json::Error> {
         serde_json::from_slice(&self.raw)
     }
@@ -193,13 +193,13 @@ impl CacheEntry {
         self.raw.len()
     }
 
-    /// Looks at the object without making one.
+    /// Reads parts of the object without decoding it.
     pub(crate) fn peek<T>(&self, at: impl FnOnce(JsonView<'_>) -> T) -> Option<T> {
         let mut tape = Tape::default();
         tape.read(&self.raw).ok().map(at)
     }
 
-    /// The controllers that own it, as (group, kind, name).
+    /// Returns the name of the controlling owner, if it is of this group and kind.
     pub(crate) fn controller_of(&self, group: &str, kind: &str) -> Option<Arc<str>> {
         self.peek(|object| {
             let owners = object.get_path(&["metadata", "ownerReferences"])?;
@@ -217,7 +217,7 @@ impl CacheEntry {
         .flatten()
     }
 
-    /// Whether a selector of labels would have let it through.
+    /// Whether the labels match a selector.
     pub(crate) fn matches(&self, selector: &optik_object::selector::LabelSelector) -> bool {
         if selector.is_empty() {
             return true;
@@ -244,7 +244,7 @@ struct MetadataFacts {
     owners: u64,
 }
 
-/// Copies metadata without the ownership records that nobody here needs.
+/// Copies metadata without the `managedFields` that this process does not need.
 fn write_metadata(
     meta: JsonView<'_>,
     options: &CacheOptions,
@@ -290,7 +290,7 @@ fn write_metadata(
     Some(facts)
 }
 
-/// What controllers of this process own by apply.
+/// The `managedFields` of server-side applies by controllers of this process.
 fn own_managed_fields<'t>(records: JsonView<'t>, options: &CacheOptions) -> Vec<&'t [u8]> {
     if options.managers.is_empty() {
         return Vec::new();

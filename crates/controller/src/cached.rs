@@ -1,4 +1,4 @@
-//! What is read from a cache.
+//! `Cached`: a read-only object from a cache.
 
 use crate::cache_entry::CacheEntry;
 use crate::key::ObjectKey;
@@ -9,15 +9,16 @@ use std::fmt;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// An object as it was at one revision. It can be read, and copied; not changed.
+/// An object at one revision. It can be read and cloned, but not changed.
 ///
-/// Changes go through [`ReconcileContext::edit`](crate::Cx::edit), which sends the difference.
+/// Changes go through [`ReconcileContext::edit`](crate::ReconcileContext::edit), which sends the
+/// difference.
 ///
 /// ```compile_fail
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// # use optik_controller::Cached;
 /// fn corrupt(mut map: Cached<ConfigMap>) {
-///     map.data = None; // there is no way to write to what is cached
+///     map.data = None; // a cached object cannot be changed
 /// }
 /// ```
 pub struct Cached<K> {
@@ -50,7 +51,7 @@ impl<K: DeserializeOwned> Cached<K> {
 }
 
 impl<K> Cached<K> {
-    /// The name of the object.
+    /// The namespace and name of the object.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::ConfigMap;

@@ -1,4 +1,4 @@
-//! What a reconciler can do.
+//! `ReconcileContext`: the reads and writes that a reconciler can make.
 
 use crate::cache_barrier::CacheBarrier;
 use crate::cache_entry::CacheEntry;
@@ -21,13 +21,13 @@ use std::sync::Arc;
 
 /// Reads from the caches, and writes that send only what changes.
 ///
-/// A write is seen by the reads after it, in this reconcile and in the next: the runtime
-/// waits for the caches. What it returns on trouble is passed on by `?`.
+/// Later reads see a write, in this reconcile and in the next one: the runtime waits for the
+/// caches. Errors of its methods are passed on by `?`.
 ///
 /// ```
-/// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, Outcome, OwnedNodes, Cached};
+/// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, Outcome, Owned, Cached};
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// # struct Copier { maps: OwnedNodes<ConfigMap> }
+/// # struct Copier { maps: Owned<ConfigMap> }
 /// # impl Copier {
 /// async fn reconcile(&self, secret: Cached<Secret>, cx: &mut ReconcileContext<Secret>) -> Result<Outcome, ReconcileError> {
 ///     let mut map = ConfigMap::default();
@@ -40,7 +40,7 @@ use std::sync::Arc;
 pub struct ReconcileContext<P> {
     pub(crate) run: ReconcileRun,
     primary: Cached<P>,
-    /// The status as it was read and as it shall be.
+    /// The status as it was read, and as it is to be written.
     pending: Option<PendingStatus>,
 }
 
@@ -62,8 +62,9 @@ impl<P: ApiObject> ReconcileContext<P> {
         &self.primary
     }
 
-    /// The time of day, to the second, by the clock of the manager. For what has to
-    /// happen at a time; never for what is desired, which would change with it.
+    /// The wall-clock time of the manager, to the second. It is meant for deciding whether
+    /// something is due, and not for the content of a desired object, which would change with each
+    /// reconcile.
     ///
     /// ```
     /// # use optik_controller::ReconcileContext;
@@ -79,7 +80,7 @@ impl<P: ApiObject> ReconcileContext<P> {
         self.run.shared.wall_seconds().0
     }
 
-    /// The object of a name, if there is one.
+    /// Returns the object with this key, if it exists.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, ObjectKey, CacheReader};
@@ -102,7 +103,7 @@ impl<P: ApiObject> ReconcileContext<P> {
             .transpose()
     }
 
-    /// All objects of a kind, by name.
+    /// Returns all objects of a kind, ordered by namespace and name.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
@@ -119,7 +120,7 @@ impl<P: ApiObject> ReconcileContext<P> {
         self.to_cached(&reader.cache, entries, |_| true)
     }
 
-    /// All objects of a namespace, by name.
+    /// Returns all objects of a namespace, ordered by name.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
@@ -139,13 +140,13 @@ impl<P: ApiObject> ReconcileContext<P> {
         })
     }
 
-    /// The objects that an index has under a value.
+    /// Returns the objects that an index has for a value.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheIndex};
     /// # use k8s_openapi::api::core::v1::{ConfigMap, Pod};
     /// # fn f(cx: &ReconcileContext<ConfigMap>, pods_by_node: &CacheIndex<Pod>) -> Result<usize, ReconcileError> {
-    /// Ok(cx.by(pods_by_node, "node-1")?.len())
+    /// Ok(cx.list_by_index(pods_by_node, "node-1")?.len())
     /// # }
     /// ```
     pub fn list_by_index<K: ApiObject>(
@@ -160,13 +161,13 @@ impl<P: ApiObject> ReconcileContext<P> {
         })
     }
 
-    /// The objects that this primary object owns.
+    /// Returns the objects that the primary object controls.
     ///
     /// ```
-    /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
+    /// # use optik_controller::{ReconcileContext, ReconcileError, Owned};
     /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// # fn f(cx: &ReconcileContext<CronJob>, jobs: &OwnedNodes<Job>) -> Result<usize, ReconcileError> {
-    /// Ok(cx.owned(jobs)?.len())
+    /// # fn f(cx: &ReconcileContext<CronJob>, jobs: &Owned<Job>) -> Result<usize, ReconcileError> {
+    /// Ok(cx.list_owned(jobs)?.len())
     /// # }
     /// ```
     pub fn list_owned<K: ApiObject>(
@@ -194,15 +195,15 @@ impl<P: ApiObject> ReconcileContext<P> {
             .collect()
     }
 
-    /// Makes an owned object what it should be: server-side apply of the fields that are
-    /// given, in the name of the controller. Nothing is sent if that would change
-    /// nothing. The namespace is that of the primary object unless another is given; the
-    /// owner reference is set.
+    /// Applies an owned object: a server-side apply of the fields that are set, with the
+    /// controller's name as field manager. Conflicts with other field managers are forced. No
+    /// request is sent if it would change nothing. The namespace defaults to that of the primary
+    /// object; the owner reference is set.
     ///
     /// ```
-    /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
+    /// # use optik_controller::{ReconcileContext, ReconcileError, Owned};
     /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// # async fn f(cx: &mut ReconcileContext<Secret>, maps: &OwnedNodes<ConfigMap>) -> Result<(), ReconcileError> {
+    /// # async fn f(cx: &mut ReconcileContext<Secret>, maps: &Owned<ConfigMap>) -> Result<(), ReconcileError> {
     /// let mut map = ConfigMap::default();
     /// map.metadata.name = Some("settings".into());
     /// map.data = Some([("retention".into(), "14".into())].into());
@@ -237,8 +238,9 @@ impl<P: ApiObject> ReconcileContext<P> {
         self.apply_to(&cache, &desired).await
     }
 
-    /// The same for an object that the primary does not own, and that therefore stays
-    /// when the primary goes: `cleanup` has to delete it.
+    /// Like [`apply`](Self::apply), for an object that the primary object does not own. Such an
+    /// object stays when the primary object is deleted, so [`cleanup`](crate::Reconciler::cleanup)
+    /// has to delete it.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, CacheReader};
@@ -281,7 +283,7 @@ impl<P: ApiObject> ReconcileContext<P> {
         if let Value::Object(members) = &mut value {
             members.remove("status");
         }
-        // To the server, absent and null are the same, but what is sent is owned.
+        // The server treats absent and null as equal, but a field that is sent becomes owned.
         drop_nulls(&mut value);
         let entry = self
             .run
@@ -290,8 +292,8 @@ impl<P: ApiObject> ReconcileContext<P> {
         Cached::new(entry, cache)
     }
 
-    /// Changes an object: the difference is sent, and accepted only if the object is
-    /// still what was read. No difference, no request.
+    /// Changes an object: sends the difference as a merge patch, with the uid and the
+    /// resourceVersion as preconditions. No request is sent if nothing differs.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ReconcileError, Cached};
@@ -316,7 +318,7 @@ impl<P: ApiObject> ReconcileContext<P> {
         let (mut before, mut after) = (serde_json::to_value(before)?, serde_json::to_value(after)?);
         for value in [&mut before, &mut after] {
             if let Value::Object(members) = value {
-                // A status is written by `status`, and here by nobody.
+                // The status is written only by `update_status`.
                 members.remove("status");
             }
         }
@@ -328,7 +330,8 @@ impl<P: ApiObject> ReconcileContext<P> {
         Cached::new(entry, cache)
     }
 
-    /// What a change starts from: what was read, or what this very reconcile made of it.
+    /// The version that a change starts from: the one that was read, or a newer one that this
+    /// reconcile wrote.
     fn base(&self, cache: &KindCache, read: &Arc<CacheEntry>) -> Arc<CacheEntry> {
         let wrote = |entry: &CacheEntry| {
             self.run
@@ -341,14 +344,14 @@ impl<P: ApiObject> ReconcileContext<P> {
         }
     }
 
-    /// Deletes this object, and not another that has its name by now. One that is gone,
-    /// or going, is fine.
+    /// Deletes this object. Its uid is a precondition, so another object with the same name is not
+    /// deleted. An object that is gone or being deleted is no error.
     ///
     /// ```
-    /// # use optik_controller::{ReconcileContext, ReconcileError, OwnedNodes};
+    /// # use optik_controller::{ReconcileContext, ReconcileError, Owned};
     /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// # async fn f(cx: &mut ReconcileContext<CronJob>, jobs: &OwnedNodes<Job>) -> Result<(), ReconcileError> {
-    /// for job in cx.owned(jobs)? {
+    /// # async fn f(cx: &mut ReconcileContext<CronJob>, jobs: &Owned<Job>) -> Result<(), ReconcileError> {
+    /// for job in cx.list_owned(jobs)? {
     ///     cx.delete(&job).await?;
     /// }
     /// # Ok(())
@@ -358,13 +361,13 @@ impl<P: ApiObject> ReconcileContext<P> {
         self.run.delete(cached.cache(), cached.entry()).await
     }
 
-    /// Says something about the primary object, for people to read. Never waits.
+    /// Records an event about the primary object. Never blocks.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, EventRecord};
     /// # use k8s_openapi::api::batch::v1::Job;
     /// # fn f(cx: &ReconcileContext<Job>) {
-    /// cx.event(EventRecord::normal("Started", "Backup", "the first copy is on its way"));
+    /// cx.record_event(EventRecord::normal("Started", "Backup", "the first copy is on its way"));
     /// # }
     /// ```
     pub fn record_event(&self, event: EventRecord) {
@@ -376,12 +379,12 @@ impl<P: ApiObject> ReconcileContext<P> {
             .record(shared.name, &cache.kind, &entry.key, &uid, event);
     }
 
-    /// Nobody will read it.
+    /// Drops the pending status, because the object is about to go.
     pub(crate) fn discard_status(&mut self) {
         self.pending = None;
     }
 
-    /// Writes what is pending, if it is a difference.
+    /// Writes the pending status if it differs.
     pub(crate) async fn flush_status(&mut self) -> Result<(), ReconcileError> {
         let Some(PendingStatus { before, after }) = self.pending.take() else {
             return Ok(());
@@ -432,18 +435,18 @@ impl<P: ApiObject> ReconcileContext<P> {
 }
 
 impl<P: ApiObject + HasStatus<Status: ObjectStatus>> ReconcileContext<P> {
-    /// Changes the status of the primary object. It is written once, when the reconcile
-    /// is over, whether it went well or not, and only if it differs. The generation that
-    /// was worked on and the times of conditions are filled in.
+    /// Changes the status of the primary object. It is written once, after the reconcile has
+    /// returned `Ok` or `Err`, and only if it differs. The observed generation and the transition
+    /// times of conditions are filled in.
     ///
     /// ```
     /// # use optik_controller::{ReconcileContext, ApiObject, ObjectStatus};
     /// # use kube::core::object::HasStatus;
-    /// # #[derive(Clone, FieldDefault, serde::Serialize, serde::Deserialize)]
+    /// # #[derive(Clone, Default, serde::Serialize, serde::Deserialize)]
     /// # struct BackupStatus { phase: Option<String> }
     /// # impl ObjectStatus for BackupStatus {}
-    /// # fn f<Backup: ApiObject + HasStatus<ObjectStatus = BackupStatus>>(cx: &mut ReconcileContext<Backup>) {
-    /// cx.status(|status| status.phase = Some("Running".into()));
+    /// # fn f<Backup: ApiObject + HasStatus<Status = BackupStatus>>(cx: &mut ReconcileContext<Backup>) {
+    /// cx.update_status(|status| status.phase = Some("Running".into()));
     /// # }
     /// ```
     pub fn update_status(&mut self, change: impl FnOnce(&mut P::Status)) {

@@ -1,4 +1,5 @@
-//! Takes keys, runs reconciles, and decides what becomes of each.
+//! The controller: takes keys from the work queue, runs reconciles and cleanups, and decides when
+//! keys are requeued.
 
 use crate::backoff::random_fraction;
 use crate::breaker::BreakerOptions;
@@ -28,18 +29,18 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::{debug, error, warn};
 
-/// Makes the world what an object says it should be.
+/// Brings the cluster to the state that an object declares.
 ///
-/// It is called with the object as it is now: never for one that is gone, never with the
-/// event that led to it, never twice at a time for the same object, and not before the
-/// caches have seen what the last call wrote.
+/// [`reconcile`](Self::reconcile) is called with the current object: never for an object that is
+/// gone, never with the event that led to the call, never concurrently for the same object, and not
+/// before the caches contain the writes of the previous call.
 ///
 /// ```
 /// use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// use optik_controller::{ReconcileContext, ReconcileError, Outcome, OwnedNodes, Reconciler, Cached};
+/// use optik_controller::{ReconcileContext, ReconcileError, Outcome, Owned, Reconciler, Cached};
 ///
 /// struct Copier {
-///     maps: OwnedNodes<ConfigMap>,
+///     maps: Owned<ConfigMap>,
 /// }
 ///
 /// impl Reconciler for Copier {
@@ -56,26 +57,26 @@ use tracing::{debug, error, warn};
 /// }
 /// ```
 pub trait Reconciler: Send + Sync + 'static {
-    /// What is reconciled.
+    /// The kind of the primary objects.
     type Primary: ApiObject;
 
-    /// The name of the controller, in logs and metrics; also the field manager, so it
-    /// must stay the same over versions.
+    /// The name of the controller in logs and metrics. It is also the field manager, so it must not
+    /// change between versions.
     const NAME: &'static str;
 
-    /// With a finalizer, an object stays until [`cleanup`](Self::cleanup) is through. The
-    /// runtime adds it before the first reconcile and removes it after the last cleanup.
+    /// A finalizer, which keeps an object until [`cleanup`](Self::cleanup) is finished. The runtime
+    /// adds it before the first reconcile and removes it after the last cleanup.
     const FINALIZER: Option<&'static str> = None;
 
-    /// Makes it so. Called again whenever something changes that was watched, so it must
-    /// not matter how often.
+    /// Brings the cluster to the desired state. It is called again after each change of a watched
+    /// object, so it must be idempotent.
     fn reconcile(
         &self,
         object: Cached<Self::Primary>,
         cx: &mut ReconcileContext<Self::Primary>,
     ) -> impl Future<Output = Result<Outcome, ReconcileError>> + Send;
 
-    /// Undoes what owner references cannot. Only called if there is a
+    /// Removes what owner references do not. It is only called if there is a
     /// [`FINALIZER`](Self::FINALIZER).
     fn cleanup(
         &self,
@@ -87,7 +88,7 @@ pub trait Reconciler: Send + Sync + 'static {
     }
 }
 
-/// How a controller works.
+/// Options of a controller.
 ///
 /// ```
 /// # use optik_controller::ControllerOptions;
@@ -97,17 +98,17 @@ pub trait Reconciler: Send + Sync + 'static {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ControllerOptions {
-    /// How many objects are reconciled at the same time.
+    /// The maximum number of objects that are reconciled concurrently.
     pub workers: usize,
-    /// A reconcile that takes longer is broken off and tried again.
+    /// The time limit of a reconcile. A reconcile that takes longer is cancelled and retried.
     pub timeout: Duration,
-    /// Nothing is polled more often than this.
+    /// The lower limit for a [`PollInterval`].
     pub poll_min: Duration,
-    /// Which primary objects.
+    /// Which primary objects are watched.
     pub selection: ObjectSelector,
-    /// How failing keys wait.
+    /// Options of the work queue: backoff and fairness.
     pub queue: WorkQueueOptions,
-    /// When writes are taken for a loop.
+    /// When writes count as a write loop.
     pub breaker: BreakerOptions,
 }
 
@@ -131,16 +132,16 @@ pub(crate) struct Controller<R: Reconciler> {
     pub(crate) primary: Arc<KindCache>,
     pub(crate) queue: Arc<ControllerQueue>,
     pub(crate) shared: Arc<ControllerShared>,
-    /// Every cache it reads.
+    /// All caches that the reconciler can read.
     pub(crate) caches: Vec<Arc<KindCache>>,
-    /// What is worked on, or parked.
+    /// The keys that are being reconciled, or parked.
     active: Mutex<BTreeSet<ObjectKey>>,
-    /// What was cleaned up, by its uid, while its finalizer is still there: a conflict
-    /// is no reason to do it again.
+    /// Objects that were cleaned up but still have the finalizer, with their uids. A conflict while
+    /// removing the finalizer does not repeat the cleanup.
     cleaned_up: Mutex<BTreeMap<ObjectKey, u128>>,
 }
 
-/// A reconcile that is over.
+/// A reconcile that has ended.
 struct FinishedReconcile {
     key: ObjectKey,
     decision: RequeueDecision,
@@ -148,13 +149,13 @@ struct FinishedReconcile {
     barriers: Vec<CacheBarrier>,
 }
 
-/// How a reconcile goes on.
+/// How a key is requeued after a successful reconcile.
 enum ReconcileAction {
     Done,
     RequeueAfter(Duration),
 }
 
-/// How a reconcile was driven to its end.
+/// The result of a reconcile, inside the guards for timeouts and panics.
 type GuardedResult = Result<
     Result<Result<ReconcileAction, ReconcileError>, tokio::time::error::Elapsed>,
     Box<dyn Any + Send>,
@@ -195,7 +196,7 @@ impl<R: Reconciler> Controller<R> {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Works until it is told to stop; then finishes what it has begun.
+    /// Runs until `stop` is set; then finishes the running reconciles.
     pub(crate) async fn run(
         self: Arc<Self>,
         mut stop: watch::Receiver<bool>,
@@ -213,7 +214,7 @@ impl<R: Reconciler> Controller<R> {
         let (parking, mut to_park) = mpsc::channel(self.workers());
         let mut workers: JoinSet<()> = JoinSet::new();
         let mut parked: JoinSet<()> = JoinSet::new();
-        // Somebody else may have written until this process was the one to lead.
+        // With leader election, another process may have written before this one became leader.
         let mut caught_up = !self.shared.fence.requires_lease();
         let mut catching_up = Box::pin(self.wait_until_caches_fresh());
         loop {
@@ -237,7 +238,7 @@ impl<R: Reconciler> Controller<R> {
                 Some(_) = workers.join_next() => {}
             }
         }
-        // Nobody comes back to what is left.
+        // No more keys are taken, so finished keys need not be parked.
         to_park.close();
         while workers.join_next().await.is_some() {}
     }
@@ -246,7 +247,7 @@ impl<R: Reconciler> Controller<R> {
         self.options.workers.max(1)
     }
 
-    /// One of those who take keys, until it is told to stop.
+    /// A worker: reconciles keys until `stop` is set.
     async fn run_worker(
         self: Arc<Self>,
         parking: mpsc::Sender<FinishedReconcile>,
@@ -267,19 +268,20 @@ impl<R: Reconciler> Controller<R> {
             } else if parking.send(finished).await.is_err() {
                 return;
             }
-            // Others have a turn, even if there is always a next key.
+            // Yields to other tasks, even if there is always a next key.
             tokio::task::consume_budget().await;
         }
     }
 
-    /// Waits until the caches have what the server has.
+    /// Waits until the caches are up to date with the server.
     async fn wait_until_caches_fresh(&self) {
         for cache in &self.caches {
             wait_until_fresh(&self.shared.api, cache, &*self.shared.entropy).await;
         }
     }
 
-    /// Somebody else leads now: whatever is going on ends where it is.
+    /// Ends all running reconciles and parked waits after leadership was lost, and requeues their
+    /// keys.
     async fn abandon(
         &self,
         workers: &mut JoinSet<()>,
@@ -296,7 +298,7 @@ impl<R: Reconciler> Controller<R> {
         }
     }
 
-    /// Gives a key back, once the caches have seen what it wrote.
+    /// Parks a key until the caches contain its writes, then releases it.
     fn park(self: Arc<Self>, finished: FinishedReconcile, parked: &mut JoinSet<()>) {
         self.shared.metrics.parked.add(1);
         parked.spawn(async move {
@@ -316,7 +318,7 @@ impl<R: Reconciler> Controller<R> {
             .finish(&finished.key, finished.decision, &finished.own_changes);
     }
 
-    /// One reconcile of one key.
+    /// Runs one reconcile of one key.
     async fn reconcile_key(self: Arc<Self>, key: ObjectKey) -> FinishedReconcile {
         let mut finished = FinishedReconcile {
             key,
@@ -359,7 +361,7 @@ impl<R: Reconciler> Controller<R> {
     ) -> Result<ReconcileAction, ReconcileError> {
         let worked = self.reconcile_or_finalize(cx).await;
         if cx.run.transient_failure.is_none() {
-            // A status says what went wrong, too.
+            // The status is also written after an error, because it reports the error.
             cx.flush_status().await?;
         }
         worked
@@ -374,7 +376,7 @@ impl<R: Reconciler> Controller<R> {
             return self.finalize(object, cx).await;
         }
         if let Some(finalizer) = R::FINALIZER {
-            // Before anything is made that it must clean up.
+            // The finalizer is added before anything is created that the cleanup has to remove.
             cx.set_finalizer(finalizer, true).await?;
         }
         let object = cx.primary().clone();
@@ -410,7 +412,7 @@ impl<R: Reconciler> Controller<R> {
         Ok(ReconcileAction::Done)
     }
 
-    /// Never too often, never all at once, never earlier than asked.
+    /// At least `poll_min`, with up to 10 % of jitter, and never earlier than requested.
     fn requeue_after(&self, poll: PollInterval) -> ReconcileAction {
         let length = poll.0.max(self.options.poll_min);
         ReconcileAction::RequeueAfter(

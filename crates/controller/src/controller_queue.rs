@@ -1,4 +1,4 @@
-//! The queue of a controller, with a clock and somebody who waits.
+//! The work queue of a controller: adds a clock, wakeups and metrics to [`WorkQueue`].
 
 use crate::backoff::random_fraction;
 use crate::key::ObjectKey;
@@ -55,7 +55,7 @@ impl ControllerQueue {
         }
     }
 
-    /// Waits for a key that may be worked on. Any number may wait.
+    /// Waits for the next key. Any number of workers can wait at the same time.
     pub(crate) async fn take(&self) -> ObjectKey {
         loop {
             let wake = {
@@ -69,7 +69,7 @@ impl ControllerQueue {
                     }
                     self.record_depth(&queue);
                     if queue.depth() > 0 {
-                        // Two calls at the same time may have woken only one who waits.
+                        // Two additions at the same time may have woken only one worker.
                         self.wakeup.notify_one();
                     }
                     return key;
@@ -98,7 +98,7 @@ impl ControllerQueue {
         let mut queue = self.lock();
         queue.finish(key, decision, own_changes, now, chance);
         self.record_depth(&queue);
-        // Whoever waits for a time may have to wait for another.
+        // A waiting worker may have to wait for another time.
         let must_wake = queue.depth() > 0 || decision != RequeueDecision::Done;
         drop(queue);
         if must_wake {
@@ -112,7 +112,7 @@ impl ControllerQueue {
             .set(i64::try_from(queue.depth()).unwrap_or(i64::MAX));
     }
 
-    /// Whether nothing waits for a turn and nothing is worked on.
+    /// Whether no key is ready or being processed.
     pub(crate) fn is_idle(&self) -> bool {
         let queue = self.lock();
         queue.depth() == 0 && queue.processing() == 0

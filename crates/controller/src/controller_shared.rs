@@ -1,4 +1,4 @@
-//! What all passes of one controller share.
+//! The state that all reconciles of one controller share.
 
 use crate::api_client::ApiClient;
 use crate::breaker::{Breaker, BreakerOptions};
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
 pub(crate) struct ControllerShared {
-    /// Also the field manager.
+    /// The name of the controller, which is also the field manager.
     pub(crate) name: &'static str,
     pub(crate) api: ApiClient,
     pub(crate) clock: Arc<dyn Clock>,
@@ -27,8 +27,8 @@ pub(crate) struct ControllerShared {
     applied: Mutex<BTreeMap<(u32, ObjectKey), AppliedState>>,
 }
 
-/// What was applied last, and what the server made of it. As long as neither changes,
-/// applying it again would change nothing, even if the server rewrites it.
+/// Hashes of the last apply and of the object that the server stored for it. While both are
+/// unchanged, another apply would change nothing, even if the server rewrites what is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AppliedState {
     pub(crate) uid: u128,
@@ -61,12 +61,13 @@ impl ControllerShared {
         }
     }
 
-    /// The time of day, to the second: servers keep no more.
+    /// The wall-clock time, truncated to seconds: `metav1.Time` is no more precise.
     pub(crate) fn wall_seconds(&self) -> Time {
         Time(wall_rounded(&*self.clock, 1000))
     }
 
-    /// A write changed an object. Says how long to leave it alone if it was one too many.
+    /// Records a write that changed an object. If it was one too many, returns how long to leave
+    /// the object alone.
     pub(crate) fn record_write(&self, cache: u32, key: &ObjectKey) -> Option<std::time::Duration> {
         self.metrics.writes.add(1);
         let mut breaker = self.breaker.lock().unwrap_or_else(PoisonError::into_inner);
@@ -90,15 +91,15 @@ impl ControllerShared {
     }
 }
 
-/// The time of day in steps of so many milliseconds.
+/// The wall-clock time, truncated to a multiple of `step_millis`.
 pub(crate) fn wall_rounded(clock: &dyn Clock, step_millis: u64) -> Timestamp {
     let millis = clock.wall().0 / step_millis * step_millis;
     let millis = i64::try_from(millis).unwrap_or(i64::MAX);
     Timestamp::from_millisecond(millis).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// Waits for a flag.
+/// Waits until a flag is set.
 pub(crate) async fn wait_until_set(flag: &mut tokio::sync::watch::Receiver<bool>) {
-    // Nobody left who could raise it is as good as raised.
+    // If the sender is gone, the flag counts as set.
     let _ = flag.wait_for(|raised| *raised).await;
 }

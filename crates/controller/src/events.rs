@@ -1,5 +1,5 @@
-//! Events for people. They are told in the background, repeated ones are counted, and
-//! too many are dropped: nothing ever waits for them.
+//! The event recorder: creates `events.k8s.io/v1` Events in the background. Repeated events are
+//! counted in a series, and excess events are dropped, so that recording never blocks.
 
 use crate::api_client::{ApiClient, ClientRequest, MERGE, SendError};
 use crate::controller_shared::{wait_until_set, wall_rounded};
@@ -17,16 +17,16 @@ use tokio::time::Instant;
 use tracing::debug;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// More than this waiting to be told are dropped.
+/// The maximum number of events that wait to be sent. More are dropped.
 const PENDING_EVENTS_MAX: usize = 1000;
-/// How many kinds of events are remembered, to count them instead of repeating them.
+/// The maximum number of event series that are remembered, to count repetitions.
 const SERIES_MAX: usize = 4096;
-/// An event that repeats is told again at most so often.
+/// The minimum interval between two updates of a series.
 const SERIES_INTERVAL_MIN: Duration = Duration::from_secs(10);
-/// After so long without a repetition a series is over.
+/// A series ends after this time without a repetition.
 const SERIES_TTL: Duration = Duration::from_secs(360);
 
-/// Something worth telling a person.
+/// An event about an object, for people to read.
 ///
 /// ```
 /// # use optik_controller::EventRecord;
@@ -42,7 +42,7 @@ pub struct EventRecord {
 }
 
 impl EventRecord {
-    /// Things go as they should. Reason and action are short, in CamelCase.
+    /// Creates an event of type `Normal`. Reason and action are short, in CamelCase.
     ///
     /// ```
     /// # use optik_controller::EventRecord;
@@ -61,7 +61,7 @@ impl EventRecord {
         }
     }
 
-    /// Somebody should have a look.
+    /// Creates an event of type `Warning`, for something that needs attention.
     ///
     /// ```
     /// # use optik_controller::EventRecord;
@@ -86,7 +86,7 @@ struct PendingEvent {
     event: EventRecord,
 }
 
-/// Where events are handed in.
+/// Accepts events and queues them for the [`EventSink`].
 #[derive(Clone)]
 pub(crate) struct EventRecorder {
     sender: mpsc::Sender<PendingEvent>,
@@ -134,7 +134,7 @@ impl EventRecorder {
     }
 }
 
-/// Tells the server.
+/// Sends queued events to the server.
 pub(crate) struct EventSink {
     receiver: mpsc::Receiver<PendingEvent>,
     api: ApiClient,
@@ -150,7 +150,7 @@ struct EventSeries {
 }
 
 impl EventSink {
-    /// Goes on until it is told to stop, and then tells what is left.
+    /// Runs until `stop` is set, and then sends the remaining events.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         loop {
             let next = tokio::select! {
@@ -195,7 +195,8 @@ impl EventSink {
                 self.series.insert(name, series);
             }
             return match self.api.send(create).await {
-                // Told before this process started, or the answer was lost.
+                // The event was created before this process started, or the response to it was
+                // lost.
                 Err(SendError::Refused(refusal)) if refusal.code == 409 => Ok(()),
                 sent => sent.map(drop),
             };
@@ -216,7 +217,7 @@ impl EventSink {
         self.api.send(request).await.map(drop)
     }
 
-    /// The same event has the same name, so that nothing is told twice.
+    /// The name of an Event. Equal events have equal names, so that none is created twice.
     fn event_name(&self, pending: &PendingEvent) -> String {
         let event = &pending.event;
         let what = format!(

@@ -1,7 +1,7 @@
-//! Whether a cache has what the server has, by asking the server.
+//! Checks by a list whether a cache is up to date with the server.
 //!
-//! A feed knows its revision, but a server says how far it is only now and then. So where
-//! it has to be certain, names and revisions are compared.
+//! An informer has a revision, but a server reports its own only now and then. So where certainty
+//! is needed, the names and revisions of all objects are compared.
 
 use crate::api_client::{ApiClient, ClientRequest, SendError, accept};
 use crate::backoff::Backoff;
@@ -18,13 +18,13 @@ const PAGE_LIMIT: &str = "500";
 const BACKOFF_MIN: Duration = Duration::from_millis(20);
 const BACKOFF_MAX: Duration = Duration::from_secs(5);
 
-/// What a server has: each object at its revision, and the revision of the whole.
+/// The objects of the server with their revisions, and the revision of the list.
 struct ServerListing {
     objects: BTreeMap<ObjectKey, u64>,
     revision: u64,
 }
 
-/// Waits until a cache has everything that the server has at this moment.
+/// Waits until a cache contains everything that the server has at this moment.
 pub(crate) async fn wait_until_fresh(api: &ApiClient, cache: &KindCache, entropy: &dyn Entropy) {
     for informer in &cache.informers {
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
@@ -34,7 +34,7 @@ pub(crate) async fn wait_until_fresh(api: &ApiClient, cache: &KindCache, entropy
                 Err(_) => tokio::time::sleep(backoff.next(entropy)).await,
             }
         };
-        // The sender lives as long as the shelf.
+        // The sender lives as long as the cache.
         let _ = informer
             .watch()
             .wait_for(|_| contains_listing(cache, informer, &listing))
@@ -42,7 +42,7 @@ pub(crate) async fn wait_until_fresh(api: &ApiClient, cache: &KindCache, entropy
     }
 }
 
-/// Whether a cache has everything that the server has at this moment.
+/// Whether a cache contains everything that the server has at this moment.
 pub(crate) async fn is_fresh(
     api: &ApiClient,
     cache: &KindCache,
@@ -52,7 +52,7 @@ pub(crate) async fn is_fresh(
     Ok(contains_listing(cache, informer, &listing))
 }
 
-/// The object of a name as the server has it, asked for until it answers.
+/// Returns an object as the server has it; retries until the server answers.
 pub(crate) async fn get_live(
     api: &ApiClient,
     cache: &KindCache,
@@ -62,7 +62,7 @@ pub(crate) async fn get_live(
     let path = cache.kind.collection_path(key.namespace());
     let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
     loop {
-        // A list, because whoever watches may list.
+        // A list instead of a get: a controller that watches a kind is allowed to list it.
         let request = ClientRequest {
             query: vec![("fieldSelector", format!("metadata.name={}", key.name()))],
             accept: accept(cache.kind.metadata_only, true),
@@ -79,7 +79,7 @@ pub(crate) async fn get_live(
     }
 }
 
-/// Whether everything is here at its revision or a later one, and nothing that is gone.
+/// Whether the cache has each listed object at its revision or a later one, and no deleted object.
 fn contains_listing(cache: &KindCache, informer: &Informer, listing: &ServerListing) -> bool {
     let reached = informer.progress().revision;
     if listing.revision != 0 && reached >= listing.revision {

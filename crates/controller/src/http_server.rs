@@ -1,4 +1,4 @@
-//! The small HTTP servers of a manager: health and metrics, webhooks.
+//! The HTTP server of a manager, for health and metrics, and for webhooks.
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 use tracing::debug;
 
-/// A client that does not say what it wants is not waited for.
+/// The timeout for the TLS handshake, and for the headers of a request.
 const HEADER_WAIT: Duration = Duration::from_secs(10);
 const CONNECTIONS_MAX: usize = 256;
 
@@ -33,7 +33,7 @@ pub(crate) fn response(
     answer
 }
 
-/// Answers requests until it is dropped.
+/// Serves requests until it is dropped.
 pub(crate) async fn serve<F, A>(listener: TcpListener, tls: Option<TlsAcceptor>, handle: F)
 where
     F: Fn(Request<Incoming>) -> A + Send + Sync + 'static,

@@ -1,4 +1,5 @@
-//! What a reconciler is called for: the name of an object, and nothing about events.
+//! `ObjectKey`: the namespace and name of the object that a reconcile is for. It contains nothing
+//! about events.
 
 use kube::Resource;
 use std::cmp::Ordering;
@@ -11,17 +12,17 @@ use std::sync::Arc;
 /// use optik_controller::ObjectKey;
 /// let key = ObjectKey::new("default", "nightly");
 /// assert_eq!(key.to_string(), "default/nightly");
-/// assert_eq!(ObjectKey::cluster("node-1").namespace(), None);
+/// assert_eq!(ObjectKey::cluster_scoped("node-1").namespace(), None);
 /// ```
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct ObjectKey {
-    /// Empty if the kind has none.
+    /// Empty if the kind is cluster-scoped.
     namespace: Arc<str>,
     name: Arc<str>,
 }
 
 impl ObjectKey {
-    /// An object in a namespace.
+    /// Creates the key of a namespaced object.
     ///
     /// ```
     /// # use optik_controller::ObjectKey;
@@ -34,25 +35,25 @@ impl ObjectKey {
         }
     }
 
-    /// An object of a kind without namespaces.
+    /// Creates the key of a cluster-scoped object.
     ///
     /// ```
     /// # use optik_controller::ObjectKey;
-    /// assert_eq!(ObjectKey::cluster("node-1").to_string(), "node-1");
+    /// assert_eq!(ObjectKey::cluster_scoped("node-1").to_string(), "node-1");
     /// ```
     pub fn cluster_scoped(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
     }
 
-    /// The key of an object that has a name.
+    /// Returns the key of an object, or `None` if the object has no name.
     ///
     /// ```
     /// # use optik_controller::ObjectKey;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
     /// let mut map = ConfigMap::default();
-    /// assert_eq!(ObjectKey::of(&map), None);
+    /// assert_eq!(ObjectKey::from_object(&map), None);
     /// map.metadata.name = Some("a".into());
-    /// assert_eq!(ObjectKey::of(&map), Some(ObjectKey::cluster("a")));
+    /// assert_eq!(ObjectKey::from_object(&map), Some(ObjectKey::cluster_scoped("a")));
     /// ```
     pub fn from_object<K: Resource>(object: &K) -> Option<Self> {
         let meta = object.meta();
@@ -60,7 +61,7 @@ impl ObjectKey {
         Some(Self::new(meta.namespace.as_deref().unwrap_or(""), name))
     }
 
-    /// The namespace, if the kind has them.
+    /// The namespace, or `None` if the kind is cluster-scoped.
     ///
     /// ```
     /// # use optik_controller::ObjectKey;
@@ -86,7 +87,7 @@ impl ObjectKey {
         &self.namespace
     }
 
-    /// The smallest key of a namespace.
+    /// A key that sorts before all keys of a namespace.
     pub(crate) fn namespace_start(namespace: &str) -> Self {
         Self::new(namespace, "")
     }
@@ -94,7 +95,7 @@ impl ObjectKey {
 
 impl Ord for ObjectKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        // Keys of a cache share the names of their namespaces.
+        // Keys of a cache share their namespace strings, so the pointers are often equal.
         let same = Arc::ptr_eq(&self.namespace, &other.namespace);
         let namespaces = if same {
             Ordering::Equal

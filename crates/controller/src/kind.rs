@@ -1,4 +1,4 @@
-//! What the runtime must know of a kind.
+//! `ApiObject`: the Rust types of kinds that controllers can use. `KindInfo`: a kind at run time.
 
 use kube::Resource;
 use kube::core::NamespaceResourceScope;
@@ -7,9 +7,9 @@ use serde::de::DeserializeOwned;
 use std::any::TypeId;
 use std::fmt::Debug;
 
-/// A kind that controllers work with: everything in `k8s-openapi`, every type that
-/// derives `kube::CustomResource`, and `PartialObjectMeta` of any of them, of which only
-/// the metadata is watched and kept.
+/// A kind that controllers can use: every type of `k8s-openapi`, every type that derives
+/// `kube::CustomResource`, and `PartialObjectMeta` of any of them, of which only the metadata is
+/// watched and cached.
 ///
 /// ```
 /// fn is_kind<K: optik_controller::ApiObject>() {}
@@ -40,14 +40,14 @@ impl<K> ApiObject for K where
 {
 }
 
-/// A kind without its Rust type.
+/// A kind at run time, without its Rust type.
 #[derive(Clone, Debug)]
 pub(crate) struct KindInfo {
     pub(crate) api_version: String,
     pub(crate) group: String,
     pub(crate) kind: String,
     pub(crate) namespaced: bool,
-    /// Only metadata is asked for.
+    /// Only metadata is requested from the server.
     pub(crate) metadata_only: bool,
     path: fn(Option<&str>) -> String,
 }
@@ -64,7 +64,7 @@ impl KindInfo {
         }
     }
 
-    /// Where the objects are, of one namespace or of all.
+    /// The path of the collection, in one namespace or in all of them.
     pub(crate) fn collection_path(&self, namespace: Option<&str>) -> String {
         (self.path)(namespace.filter(|_| self.namespaced))
     }

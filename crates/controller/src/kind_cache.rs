@@ -1,8 +1,8 @@
-//! The cache of a kind: one for all controllers of a manager.
+//! The cache of a kind, filled by informers and shared by all controllers of a manager.
 //!
-//! It is filled by one or more feeds (one for all namespaces, or one for each). A feed
-//! knows its revision: everything up to it has been seen. That is what the gate of a key
-//! waits for, see [`gate`](crate::gate).
+//! There is one informer for all namespaces, or one for each selected namespace. An informer has
+//! reached a revision when the cache contains every change up to it. The barriers of a key wait for
+//! this revision, see [`cache_barrier`](crate::cache_barrier).
 
 use crate::cache_entry::{CacheEntry, CacheOptions, ObjectIdentity};
 use crate::key::ObjectKey;
@@ -14,7 +14,7 @@ use std::ops::Bound;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use tokio::sync::watch;
 
-/// Which objects of a kind are watched.
+/// Selects the objects of a kind that are watched.
 ///
 /// ```
 /// # use optik_controller::ObjectSelector;
@@ -24,16 +24,16 @@ use tokio::sync::watch;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct ObjectSelector {
-    /// None: all of them.
+    /// The namespaces. If empty, all of them.
     pub namespaces: Vec<String>,
-    /// A label selector; empty: everything.
+    /// A label selector. If empty, all objects match.
     pub labels: String,
-    /// A field selector; empty: everything.
+    /// A field selector. If empty, all objects match.
     pub fields: String,
 }
 
 impl ObjectSelector {
-    /// One namespace.
+    /// Selects one namespace.
     ///
     /// ```
     /// # use optik_controller::ObjectSelector;
@@ -47,7 +47,7 @@ impl ObjectSelector {
         }
     }
 
-    /// A label selector.
+    /// Selects by a label selector.
     ///
     /// ```
     /// # use optik_controller::ObjectSelector;
@@ -62,13 +62,13 @@ impl ObjectSelector {
     }
 }
 
-/// What happened to an object, as far as the cache knows.
+/// A change of an object in the cache.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CacheChange<'a> {
     pub(crate) old: Option<&'a Arc<CacheEntry>>,
     pub(crate) new: Option<&'a Arc<CacheEntry>>,
-    /// The revision of this very change. None if it was found by comparing a list with
-    /// what was known: then there may have been more than one.
+    /// The revision of this change. `None` if it was found by comparing a list with the cache: then
+    /// there may have been more than one change.
     pub(crate) revision: Option<u64>,
 }
 
@@ -81,13 +81,13 @@ impl CacheChange<'_> {
 type ChangeHandler = Box<dyn Fn(&CacheChange<'_>) + Send + Sync>;
 pub(crate) type IndexFn = Box<dyn Fn(&CacheEntry) -> Vec<String> + Send + Sync>;
 
-/// How far a feed has come.
+/// The progress of an informer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct InformerProgress {
     pub(crate) revision: u64,
     /// The first list is complete.
     pub(crate) synced: bool,
-    /// Counts changes, for those who wait for something else than a revision.
+    /// The number of changes, for waiters that do not wait for a revision.
     pub(crate) changes: u64,
 }
 
@@ -96,9 +96,9 @@ pub(crate) struct KindCache {
     pub(crate) kind: KindInfo,
     pub(crate) selection: ObjectSelector,
     pub(crate) labels: LabelSelector,
-    /// Set before the first feed starts.
+    /// Set before the first informer starts.
     options: OnceLock<CacheOptions>,
-    /// By namespace; one without a name if all namespaces are followed together.
+    /// One for each selected namespace, or a single one without a namespace for all of them.
     pub(crate) informers: Vec<Informer>,
     state: RwLock<CacheState>,
     handlers: RwLock<Vec<ChangeHandler>>,
@@ -113,7 +113,7 @@ pub(crate) struct Informer {
 struct CacheState {
     objects: BTreeMap<ObjectKey, Arc<CacheEntry>>,
     indexes: Vec<CacheIndexState>,
-    /// So that a thousand objects share the name of their namespace.
+    /// The namespace strings, shared by the keys of all objects.
     namespaces: BTreeSet<Arc<str>>,
 }
 
@@ -143,7 +143,7 @@ impl KindCache {
             progress: watch::Sender::default(),
         };
         let named = selection.namespaces.iter().filter(|_| kind.namespaced);
-        // One that is named twice is followed once.
+        // A namespace that is named twice gets one informer.
         let named: BTreeSet<&String> = named.collect();
         let mut informers: Vec<Informer> = named
             .into_iter()
@@ -164,7 +164,7 @@ impl KindCache {
         }
     }
 
-    /// What a list or a watch of it has to say.
+    /// The selectors as query parameters of a list or a watch.
     pub(crate) fn selectors(&self) -> Vec<(&'static str, String)> {
         let selection = &self.selection;
         let mut query = Vec::new();
@@ -181,7 +181,7 @@ impl KindCache {
         self.options.get_or_init(CacheOptions::default)
     }
 
-    /// Has an effect only before the first feed starts.
+    /// Has an effect only before the first informer starts.
     pub(crate) fn set_options(&self, options: CacheOptions) {
         let _ = self.options.set(options);
     }
@@ -194,7 +194,7 @@ impl KindCache {
         handlers.push(handler);
     }
 
-    /// Indexes are added before the first feed starts.
+    /// Adds an index. Indexes are added before the first informer starts.
     pub(crate) fn add_index(&self, index_fn: IndexFn) -> usize {
         let mut state = self.write();
         state.indexes.push(CacheIndexState {
@@ -230,7 +230,7 @@ impl KindCache {
         self.read().objects.len()
     }
 
-    /// Bytes of all objects together.
+    /// The size of all objects in bytes.
     pub(crate) fn len_bytes(&self) -> usize {
         self.read()
             .objects
@@ -259,14 +259,14 @@ impl KindCache {
             .collect()
     }
 
-    /// What an index says of an object that is not in it yet.
+    /// Whether an index has a value for an object that is not in the cache yet.
     pub(crate) fn is_indexed_by(&self, index: usize, entry: &CacheEntry, value: &str) -> bool {
         let state = self.read();
         let index = state.indexes.get(index);
         index.is_some_and(|index| (index.index_fn)(entry).iter().any(|own| own == value))
     }
 
-    /// The feed that brings objects of a namespace, if there is one.
+    /// The informer that covers the namespace of a key, if there is one.
     pub(crate) fn informer_for(&self, key: &ObjectKey) -> Option<&Informer> {
         self.informers
             .iter()
@@ -276,11 +276,11 @@ impl KindCache {
             })
     }
 
-    /// Waits until every feed has listed once.
+    /// Waits until every informer has completed its first list.
     pub(crate) async fn wait_synced(&self) {
         for informer in &self.informers {
             let mut progress = informer.watch();
-            // The sender lives as long as the shelf.
+            // The sender lives as long as the cache.
             let _ = progress.wait_for(|progress| progress.synced).await;
         }
     }
@@ -291,7 +291,8 @@ impl KindCache {
             .all(|informer| informer.progress().synced)
     }
 
-    /// What a server sent, unless it is already there: then what is there.
+    /// Converts an object from the server to a cache entry. If the cache has this version already,
+    /// its entry is returned.
     pub(crate) fn intern(&self, object: JsonView<'_>) -> Option<Arc<CacheEntry>> {
         let mut identity = ObjectIdentity::read(object)?;
         {
@@ -309,7 +310,7 @@ impl KindCache {
         CacheEntry::read(object, identity, &self.kind, self.options()).map(Arc::new)
     }
 
-    /// Takes over what a watch said.
+    /// Applies an added or modified object from a watch.
     pub(crate) fn put(&self, informer: &Informer, entry: &Arc<CacheEntry>) {
         let revision = entry.revision;
         let old = self.write().put(entry);
@@ -321,7 +322,7 @@ impl KindCache {
         informer.advance_to(revision);
     }
 
-    /// Takes over a deletion that happened at a revision.
+    /// Applies a deletion at a revision.
     pub(crate) fn remove(&self, informer: &Informer, key: &ObjectKey, revision: u64) {
         let old = self.write().remove(key);
         if old.is_some() {
@@ -334,7 +335,7 @@ impl KindCache {
         informer.advance_to(revision);
     }
 
-    /// Takes over a complete list. What is not in it has been deleted meanwhile.
+    /// Applies a complete list. Objects that are not in the list have been deleted in the meantime.
     pub(crate) fn replace(
         &self,
         informer: &Informer,
@@ -408,7 +409,7 @@ impl Informer {
         self.progress.subscribe()
     }
 
-    /// Everything up to this revision has been seen.
+    /// Records that the cache contains every change up to a revision.
     pub(crate) fn advance_to(&self, revision: u64) {
         self.progress.send_modify(|progress| {
             progress.revision = progress.revision.max(revision);
@@ -416,7 +417,7 @@ impl Informer {
         });
     }
 
-    /// A list says what the revision is, even if that is less than before.
+    /// Records the revision of a complete list, even if it is less than before.
     fn complete_list(&self, revision: u64) {
         self.progress.send_modify(|progress| {
             progress.revision = revision;

@@ -1,9 +1,10 @@
-//! One of several processes leads; the others wait, with warm caches.
+//! Leader election by a Lease: one of several processes leads, and the others wait with warm
+//! caches. Counterpart of client-go's `leaderelection`.
 //!
-//! A leader renews its lease every two seconds. If it cannot for ten, it stops, which is
-//! before anybody else may take a lease that is good for fifteen. Times are measured
-//! here, by a clock that never jumps, from when a change of the lease was seen; what the
-//! lease says about the time of day is for people.
+//! By default, a leader renews its lease every two seconds. If it cannot renew for ten seconds, it
+//! stops, which is before another process may take the lease, which is valid for fifteen. Durations
+//! are measured by the local monotonic clock, from when a change of the lease was observed. The
+//! wall-clock times in the lease are informational.
 
 use crate::api_client::{ApiClient, ClientRequest, SendError};
 use crate::backoff::random_fraction;
@@ -20,36 +21,36 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
-/// Who leads, by which lease, and for how long.
+/// Options of leader election: the lease, the identity, and the timing.
 ///
 /// ```
 /// # use optik_controller::LeaderElection;
 /// let mut election = LeaderElection::new("default", "backup-operator");
-/// election.lease = std::time::Duration::from_secs(30);
+/// election.lease_duration = std::time::Duration::from_secs(30);
 /// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LeaderElection {
-    /// Where the lease is.
+    /// The namespace of the lease.
     pub namespace: String,
-    /// What the lease is called.
+    /// The name of the lease.
     pub name: String,
-    /// Who this is; something unique if it is not given.
+    /// The identity of this process. If `None`, a unique one is generated.
     pub identity: Option<String>,
-    /// For so long nobody takes a lease that is not renewed.
+    /// How long a lease that is not renewed stays valid. Other processes do not take it earlier.
     pub lease_duration: Duration,
-    /// A leader that cannot renew for so long stops.
+    /// How long a leader tries to renew its lease before it stops.
     pub renew_deadline: Duration,
-    /// How often it is renewed, or tried.
+    /// The interval between attempts to acquire or renew the lease.
     pub retry_period: Duration,
 }
 
 impl LeaderElection {
-    /// By the usual times: 15, 10 and 2 seconds.
+    /// Creates options with the default timing: 15, 10 and 2 seconds.
     ///
     /// ```
     /// # use optik_controller::LeaderElection;
-    /// assert_eq!(LeaderElection::new("default", "backup-operator").lease.as_secs(), 15);
+    /// assert_eq!(LeaderElection::new("default", "backup-operator").lease_duration.as_secs(), 15);
     /// ```
     #[must_use]
     pub fn new(namespace: &str, name: &str) -> Self {
@@ -72,12 +73,12 @@ pub(crate) struct LeaderElector {
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) leading: watch::Sender<bool>,
     pub(crate) fence: LeadershipFence,
-    /// The last lease that differed from the one before, and when it was seen.
+    /// The last lease that differed from the one before, and when it was observed.
     pub(crate) observed: Option<(Value, Instant)>,
 }
 
 impl LeaderElector {
-    /// Tries to lead, and leads, until it is told to stop; then gives the lease back.
+    /// Acquires and renews the lease until `stop` is set; then releases it.
     pub(crate) async fn run(mut self, mut stop: watch::Receiver<bool>) {
         let mut renewed: Option<Instant> = None;
         loop {
@@ -99,7 +100,7 @@ impl LeaderElector {
                 Ok(false) => debug!("somebody else leads"),
                 Err(cause) => debug!(%cause, "the lease cannot be used"),
             }
-            // Another holder is certain; silence only after a while.
+            // Another holder ends leadership at once, failed renewals only after the deadline.
             let lost = renewed.is_some_and(|renewed| {
                 renewed.elapsed() >= self.election.renew_deadline || self.is_held_by_another()
             });
@@ -159,7 +160,7 @@ impl LeaderElector {
         holder.is_some_and(|holder| holder != self.identity)
     }
 
-    /// Takes or renews the lease. Says whether it is ours.
+    /// Acquires or renews the lease, and returns whether this process holds it.
     async fn try_acquire_or_renew(&mut self) -> Result<bool, SendError> {
         let path = format!("{}/{}", self.path(), self.election.name);
         let answer = match self.api.send(ClientRequest::get(&path)).await {
@@ -217,7 +218,7 @@ impl LeaderElector {
                 self.observe(&parse(&answer)?);
                 Ok(true)
             }
-            // Somebody else was faster.
+            // Another process was faster.
             Err(SendError::Refused(refusal)) if refusal.code == 409 => Ok(false),
             Err(cause) => Err(cause),
         }
@@ -243,7 +244,7 @@ impl LeaderElector {
         free || expired
     }
 
-    /// So that the next one need not wait.
+    /// Releases the lease, so that the next leader does not have to wait.
     async fn release(&mut self) {
         let Some((mut lease, _)) = self.observed.take() else {
             return;

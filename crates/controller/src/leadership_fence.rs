@@ -1,16 +1,16 @@
-//! For how long this process may still write.
+//! The leadership fence: until when this process may write.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::Instant;
 
-/// Whoever writes asks right before. A process that was stopped in the middle of its work
-/// finds out so that its lease is over, even if nobody had time to tell it.
+/// Checked directly before each write. So a process that was suspended finds out that its lease is
+/// over, even if no other task has had time to report it.
 #[derive(Clone, Default)]
 pub(crate) struct LeadershipFence(Arc<Mutex<LeaseValidity>>);
 
 #[derive(Clone, Copy, Default)]
 enum LeaseValidity {
-    /// Nobody else can lead.
+    /// There is no leader election.
     #[default]
     Unlimited,
     Until(Instant),
@@ -22,7 +22,7 @@ impl LeadershipFence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It has to be renewed from now on.
+    /// From now on, writes require a lease, which is invalid until it is first renewed.
     pub(crate) fn require_lease(&self) {
         *self.validity() = LeaseValidity::Expired;
     }
@@ -43,7 +43,7 @@ impl LeadershipFence {
         }
     }
 
-    /// Whether somebody else may have led before.
+    /// Whether there is leader election, so that another process may have led before.
     pub(crate) fn requires_lease(&self) -> bool {
         !matches!(*self.validity(), LeaseValidity::Unlimited)
     }

@@ -1,27 +1,28 @@
-//! A runtime for Kubernetes controllers in which the classic mistakes cannot be written.
+//! A runtime for Kubernetes controllers: informers with shared caches, work queues, reconciles,
+//! leader election and webhooks. Its API rules out the classic mistakes of controllers.
 //!
-//! It works with any Kubernetes API server. Types, configuration and authentication are
-//! those of [`kube`]; what happens between a change and a reconcile is done here.
+//! It works with any Kubernetes API server. Types, configuration and authentication come from
+//! [`kube`]; everything between a watch event and a reconcile is implemented here.
 //!
 //! | mistake | here |
 //! |---|---|
-//! | changing a cached object | a [`Cached`] can only be read |
-//! | asking whether it was a create or an update | no event reaches a [`Reconciler`] |
-//! | forgetting that an object may be gone | it is called with one that is there; reads give an `Option` |
-//! | taking a conflict for an error | a [`ReconcileError`] cannot be taken apart; the runtime comes back |
-//! | coming back too often | a [`PollInterval`] has a lower limit; waiting for something watched is a [`Wait`] |
-//! | writing when nothing changed | [`ReconcileContext::apply`], [`ReconcileContext::edit`] and [`ReconcileContext::status`] send differences, or nothing |
-//! | a status write that leads to a reconcile | it goes to `/status`, and changes of a status do not count |
-//! | reading what one's own write has made stale | a key waits until the caches have seen its writes |
-//! | reading what nobody watches | handles to read are given out for watching, by [`SourceWatches`] |
+//! | changing a cached object | a [`Cached`] is read-only |
+//! | branching on create or update | a [`Reconciler`] receives no events |
+//! | forgetting that an object may be gone | [`Reconciler::reconcile`] is called only with an existing object; reads return an `Option` |
+//! | handling a conflict as an error | a [`ReconcileError`] is opaque; the runtime retries with fresh data |
+//! | requeuing too often | a [`PollInterval`] has a lower limit; a [`Wait`] for a watched change does not poll |
+//! | writing when nothing changed | [`ReconcileContext::apply`], [`ReconcileContext::edit`] and [`ReconcileContext::update_status`] send differences, or nothing |
+//! | a status write that triggers a reconcile | it goes to `/status`, and status changes do not trigger a reconcile |
+//! | reading data that an own write has made stale | a key is parked until the caches contain its writes |
+//! | reading a kind that is not watched | handles to read are returned only by declaring a watch in [`Watches`] |
 //!
 //! ```no_run
 //! use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-//! use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached};
+//! use optik_controller::{ReconcileContext, ReconcileError, Manager, Outcome, Owned, Reconciler, Cached};
 //!
-//! /// Keeps a ConfigMap beside each Secret, with the names of what is in it.
+//! /// Keeps a ConfigMap beside each Secret, with the names of the Secret's keys.
 //! struct Lister {
-//!     maps: OwnedNodes<ConfigMap>,
+//!     maps: Owned<ConfigMap>,
 //! }
 //!
 //! impl Reconciler for Lister {
@@ -39,7 +40,7 @@
 //! }
 //!
 //! # async fn start() -> Result<(), Box<dyn std::error::Error>> {
-//! let mut manager = FieldManager::new(kube::Config::infer().await?)?;
+//! let mut manager = Manager::new(kube::Config::infer().await?)?;
 //! manager.add(|watches| Lister { maps: watches.owns() })?;
 //! manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await?;
 //! # Ok(())

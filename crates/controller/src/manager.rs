@@ -1,4 +1,6 @@
-//! All controllers of a process, and what they share.
+//! The manager: runs all controllers of a process, with the informer caches, leader election, event
+//! recorder, health, metrics and webhook servers that they share. Counterpart of
+//! controller-runtime's `Manager`.
 
 use crate::api_client::ApiClient;
 use crate::cache_entry::{CacheOptions, TransformFn};
@@ -37,38 +39,39 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{error, info, warn};
 
-/// Why a controller cannot be added.
+/// An error while creating a manager or adding a controller.
 ///
 /// ```
 /// # use optik_controller::SetupError;
 /// # let error =
-/// SetupError::Twice { name: "backup".into() }
+/// SetupError::DuplicateName { name: "backup".into() }
 /// # ;
 /// # assert!(error.to_string().contains("backup"));
 /// ```
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SetupError {
-    /// The client cannot be made from this configuration.
+    /// No client can be created from this configuration.
     #[error("cannot create a client from this configuration")]
     Client(#[source] Box<kube::Error>),
-    /// Not a label selector.
+    /// A label selector cannot be parsed.
     #[error("invalid label selector {selector:?}: {cause}")]
     Selector {
-        /// What was given.
+        /// The selector as it was given.
         selector: String,
-        /// What is wrong with it.
+        /// The parse error.
         cause: String,
     },
-    /// Two controllers of one name would take each other's fields for their own.
+    /// Two controllers have the same name. The name is the field manager, so each controller would
+    /// treat the other's fields as its own.
     #[error("a controller named {name} already exists")]
     DuplicateName {
-        /// The name of both.
+        /// The name of both controllers.
         name: String,
     },
 }
 
-/// Why a manager did not run.
+/// An error that prevents a manager from running.
 ///
 /// ```
 /// # use optik_controller::RunError;
@@ -77,18 +80,18 @@ pub enum SetupError {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The address for health and metrics cannot be had.
+    /// The address for health and metrics, or for webhooks, cannot be bound.
     #[error("cannot listen on {address}")]
     Listen {
-        /// Which one.
+        /// The address.
         address: SocketAddr,
-        /// Why not.
+        /// The cause.
         #[source]
         cause: io::Error,
     },
 }
 
-/// How a manager works.
+/// Options of a manager.
 ///
 /// ```
 /// # use optik_controller::{LeaderElection, ManagerOptions};
@@ -99,20 +102,22 @@ pub enum RunError {
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct ManagerOptions {
-    /// Without it, this process always leads.
+    /// Leader election. If `None`, this process always leads.
     pub leader_election: Option<LeaderElection>,
-    /// Where `/healthz`, `/readyz` and `/metrics` are answered.
+    /// The address that serves `/healthz`, `/livez`, `/readyz` and `/metrics`. If `None`, they are
+    /// not served.
     pub health: Option<SocketAddr>,
-    /// How long reconciles may take to finish after the shutdown began.
+    /// How long running reconciles may take to finish after the shutdown began. After that they are
+    /// cancelled.
     pub shutdown_wait: Duration,
-    /// Whether lists are streamed where the server can.
+    /// Whether initial lists are streamed if the server supports it. Otherwise they are paged.
     pub streaming_lists: bool,
-    /// Whether ownership records of others are cached, too. They are often half of an
+    /// Whether `managedFields` of other field managers are cached, too. They are often half of an
     /// object.
     pub keep_managed_fields: bool,
-    /// What time it is.
+    /// The source of wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Where chance comes from.
+    /// The source of randomness.
     pub entropy: Arc<dyn Entropy>,
 }
 
@@ -130,7 +135,7 @@ impl Default for ManagerOptions {
     }
 }
 
-/// The caches of a manager: one for each kind and selection.
+/// The caches of a manager: one for each kind and selector.
 #[derive(Default)]
 pub(crate) struct Caches {
     pub(crate) all: Vec<Arc<KindCache>>,
@@ -159,7 +164,7 @@ impl Caches {
             selector: selection.labels.clone(),
             cause: cause.to_string(),
         })?;
-        // A manager has few kinds.
+        // The number of caches of a manager is small.
         let number = u32::try_from(self.all.len()).unwrap_or(u32::MAX);
         let cache = Arc::new(KindCache::new(number, kind, selection, labels));
         self.all.push(Arc::clone(&cache));
@@ -167,7 +172,7 @@ impl Caches {
     }
 }
 
-/// After a panic a watch begins anew, not at once.
+/// The delay before a reflector is restarted after a panic.
 const PANIC_BACKOFF: Duration = Duration::from_secs(1);
 
 type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -176,8 +181,8 @@ type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 ///
 /// ```no_run
 /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-/// # use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached};
-/// # struct Copier { maps: OwnedNodes<ConfigMap> }
+/// # use optik_controller::{ReconcileContext, ReconcileError, Manager, Outcome, Owned, Reconciler, Cached};
+/// # struct Copier { maps: Owned<ConfigMap> }
 /// # impl Reconciler for Copier {
 /// #     type Primary = Secret;
 /// #     const NAME: &'static str = "copier";
@@ -187,7 +192,7 @@ type ControllerFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// # }
 /// # async fn start() -> Result<(), Box<dyn std::error::Error>> {
 /// let config = kube::Config::infer().await?;
-/// let mut manager = FieldManager::new(config)?;
+/// let mut manager = Manager::new(config)?;
 /// manager.add(|watches| Copier { maps: watches.owns() })?;
 /// manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await?;
 /// # Ok(())
@@ -210,14 +215,14 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// With the usual options, and a client that repeats no request by itself: whether
-    /// that is safe is not for a client to say.
+    /// Creates a manager with the default options. Its client does not retry requests: whether a
+    /// retry is safe depends on the request, which a client cannot know.
     ///
     /// ```
-    /// # use optik_controller::FieldManager;
+    /// # use optik_controller::Manager;
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let config = kube::Config::new("http://127.0.0.1:8080".parse().unwrap());
-    /// let manager = FieldManager::new(config).unwrap();
+    /// let manager = Manager::new(config).unwrap();
     /// # let _ = manager;
     /// # }
     /// ```
@@ -225,31 +230,32 @@ impl Manager {
         Self::with_options(config, ManagerOptions::default())
     }
 
-    /// The same with other options.
+    /// Creates a manager with the given options.
     ///
     /// ```
-    /// # use optik_controller::{FieldManager, ManagerOptions};
+    /// # use optik_controller::{Manager, ManagerOptions};
     /// # #[tokio::main(flavor = "current_thread")] async fn main() {
     /// let config = kube::Config::new("http://127.0.0.1:8080".parse().unwrap());
-    /// let manager = FieldManager::with_options(config, ManagerOptions::default()).unwrap();
+    /// let manager = Manager::with_options(config, ManagerOptions::default()).unwrap();
     /// # let _ = manager;
     /// # }
     /// ```
     pub fn with_options(mut config: Config, options: ManagerOptions) -> Result<Self, SetupError> {
         config.default_retry = false;
-        // Watches are silent for long; the runtime has limits of its own.
+        // Watches can be idle for a long time; the runtime has timeouts of its own.
         config.read_timeout = None;
         let client =
             Client::try_from(config).map_err(|cause| SetupError::Client(Box::new(cause)))?;
         Ok(Self::with_client(client, options))
     }
 
-    /// With a client of your own, for example with layers. It should not retry.
+    /// Creates a manager with the given client, for example one with custom layers. The client
+    /// should not retry requests.
     ///
     /// ```
-    /// # use optik_controller::{FieldManager, ManagerOptions};
-    /// fn make(client: kube::Client) -> FieldManager {
-    ///     FieldManager::with_client(client, ManagerOptions::default())
+    /// # use optik_controller::{Manager, ManagerOptions};
+    /// fn make(client: kube::Client) -> Manager {
+    ///     Manager::with_client(client, ManagerOptions::default())
     /// }
     /// ```
     #[must_use]
@@ -282,13 +288,13 @@ impl Manager {
         }
     }
 
-    /// Adds a controller. The function gets to say what it watches, and makes the
-    /// reconciler from the handles that this gives.
+    /// Adds a controller. `build` declares what the controller watches, and creates the reconciler
+    /// from the handles that the declarations return.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-    /// # use optik_controller::{ReconcileContext, ReconcileError, FieldManager, Outcome, OwnedNodes, Reconciler, Cached, SetupError};
-    /// # struct Copier { maps: OwnedNodes<ConfigMap> }
+    /// # use optik_controller::{ReconcileContext, ReconcileError, Manager, Outcome, Owned, Reconciler, Cached, SetupError};
+    /// # struct Copier { maps: Owned<ConfigMap> }
     /// # impl Reconciler for Copier {
     /// #     type Primary = Secret;
     /// #     const NAME: &'static str = "copier";
@@ -296,7 +302,7 @@ impl Manager {
     /// #         Ok(Outcome::Done)
     /// #     }
     /// # }
-    /// fn add(manager: &mut FieldManager) -> Result<(), SetupError> {
+    /// fn add(manager: &mut Manager) -> Result<(), SetupError> {
     ///     manager.add(|watches| Copier { maps: watches.owns() })
     /// }
     /// ```
@@ -307,11 +313,11 @@ impl Manager {
         self.add_with(ControllerOptions::default(), build)
     }
 
-    /// The same with other options.
+    /// Adds a controller with the given options.
     ///
     /// ```
-    /// # use optik_controller::{ControllerOptions, FieldManager, Reconciler, SetupError};
-    /// fn add<R: Reconciler>(manager: &mut FieldManager, reconciler: R) -> Result<(), SetupError> {
+    /// # use optik_controller::{ControllerOptions, Manager, Reconciler, SetupError};
+    /// fn add<R: Reconciler>(manager: &mut Manager, reconciler: R) -> Result<(), SetupError> {
     ///     let mut options = ControllerOptions::default();
     ///     options.workers = 2;
     ///     manager.add_with(options, |_| reconciler)
@@ -380,13 +386,13 @@ impl Manager {
         Ok(())
     }
 
-    /// Changes objects of a kind before they are cached, for example to drop what nobody
-    /// reads. Names, uids and revisions are kept apart.
+    /// Changes objects of a kind before they are cached, for example to drop fields that no
+    /// controller reads. The cache key, uid and revision are read before the transform.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::Pod;
-    /// # use optik_controller::FieldManager;
-    /// fn slim(manager: &mut FieldManager) {
+    /// # use optik_controller::Manager;
+    /// fn slim(manager: &mut Manager) {
     ///     manager.transform::<Pod>(|pod| {
     ///         pod["metadata"]["annotations"] = serde_json::Value::Null;
     ///     });
@@ -400,11 +406,12 @@ impl Manager {
             .push((kind.api_version, kind.kind, change));
     }
 
-    /// Answers a server's questions while the controllers run, whoever leads.
+    /// Serves admission and conversion webhooks while the controllers run, whether this process
+    /// leads or not.
     ///
     /// ```
-    /// # use optik_controller::{FieldManager, WebhookServer};
-    /// fn add(manager: &mut FieldManager, webhooks: WebhookServer) {
+    /// # use optik_controller::{Manager, WebhookServer};
+    /// fn add(manager: &mut Manager, webhooks: WebhookServer) {
     ///     manager.webhooks(webhooks);
     /// }
     /// ```
@@ -412,11 +419,11 @@ impl Manager {
         self.webhooks = Some(webhooks);
     }
 
-    /// Something to look at it from outside.
+    /// Returns a handle to the state and the metrics of this manager.
     ///
     /// ```
-    /// # use optik_controller::{FieldManager, Monitor};
-    /// fn watch(manager: &FieldManager) -> Monitor { manager.monitor() }
+    /// # use optik_controller::{Manager, Monitor};
+    /// fn watch(manager: &Manager) -> Monitor { manager.monitor() }
     /// ```
     #[must_use]
     pub fn monitor(&self) -> Monitor {
@@ -428,13 +435,13 @@ impl Manager {
         )
     }
 
-    /// Runs until `shutdown` is ready. Then, in this order: no new reconciles; those that
-    /// run are given time to finish; events are told; the lease is given back; watches
-    /// end.
+    /// Runs until `shutdown` is ready. Then the manager shuts down in this order: no new reconciles
+    /// are started; running reconciles get time to finish; pending events are sent and the lease is
+    /// released; watches end.
     ///
     /// ```no_run
-    /// # use optik_controller::{FieldManager, RunError};
-    /// async fn run(manager: FieldManager) -> Result<(), RunError> {
+    /// # use optik_controller::{Manager, RunError};
+    /// async fn run(manager: Manager) -> Result<(), RunError> {
     ///     manager.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await
     /// }
     /// ```
@@ -523,7 +530,7 @@ impl Manager {
     }
 }
 
-/// Follows a kind, whatever the functions do that somebody else wrote.
+/// Runs a reflector, and restarts it after a panic, for example of a user-supplied transform.
 async fn run_reflector(reflector: Reflector) {
     loop {
         let following = AssertUnwindSafe(reflector.clone().run()).catch_unwind();

@@ -1,8 +1,8 @@
-//! What has to be sent to make one thing another, and nothing more.
+//! Computes the JSON merge patch between two objects.
 
 use serde_json::{Map, Value};
 
-/// The merge patch from one to the other; `None` if there is nothing to change.
+/// The merge patch from `from` to `to`, or `None` if nothing differs.
 pub(crate) fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (from, to) else {
         return (from != to).then(|| to.clone());
@@ -10,7 +10,7 @@ pub(crate) fn merge_patch(from: &Value, to: &Value) -> Option<Value> {
     let mut patch = Map::new();
     for (name, value) in new {
         match old.get(name) {
-            // A patch cannot say that something is null; nobody stores that.
+            // A merge patch cannot set null, and null is never stored.
             _ if value.is_null() => {}
             None => {
                 patch.insert(name.clone(), value.clone());

@@ -1,4 +1,4 @@
-//! Numbers for Prometheus, under the names that controllers written in Go use.
+//! Metrics for Prometheus, under the names that Go's controller-runtime uses.
 
 use http::Method;
 use std::collections::BTreeMap;
@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Goes up.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub(crate) struct Counter(AtomicU64);
 
@@ -21,7 +21,7 @@ impl Counter {
     }
 }
 
-/// Goes up and down.
+/// A number that increases and decreases.
 #[derive(Debug, Default)]
 pub(crate) struct Gauge(AtomicI64);
 
@@ -39,15 +39,15 @@ impl Gauge {
     }
 }
 
-/// The upper ends of buckets, in seconds.
+/// The upper bounds of the buckets, in seconds.
 const BUCKETS_SECONDS: [f64; 12] = [
     0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 60.0,
 ];
 
-/// How long things took.
+/// A histogram of durations.
 #[derive(Debug, Default)]
 pub(crate) struct DurationHistogram {
-    /// Each counts what was too long for the one before.
+    /// The observations of each bucket alone; `write` makes them cumulative.
     buckets: [AtomicU64; BUCKETS_SECONDS.len()],
     count: AtomicU64,
     micros: AtomicU64,
@@ -79,7 +79,7 @@ impl DurationHistogram {
     }
 }
 
-/// The numbers of a manager.
+/// The metrics of a manager.
 #[derive(Debug, Default)]
 pub(crate) struct ManagerMetrics {
     pub(crate) events: Counter,
@@ -91,7 +91,7 @@ pub(crate) struct ManagerMetrics {
     controllers: Mutex<Vec<(&'static str, Arc<ControllerMetrics>)>>,
 }
 
-/// The numbers of a controller.
+/// The metrics of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct ControllerMetrics {
     pub(crate) succeeded: Counter,
@@ -132,7 +132,7 @@ impl ManagerMetrics {
         metrics
     }
 
-    /// In Prometheus' text format.
+    /// Renders all metrics in the Prometheus text format.
     pub(crate) fn render(&self) -> String {
         let mut out = String::new();
         let controllers = self
@@ -183,7 +183,7 @@ fn write_type_line(out: &mut String, name: &str, kind: &str) {
 type NamedMetrics = (&'static str, Arc<ControllerMetrics>);
 type MetricValue = fn(&ControllerMetrics) -> i64;
 
-/// A count is far below what does not fit.
+/// A counter never gets near `i64::MAX`.
 fn signed(counter: &Counter) -> i64 {
     i64::try_from(counter.get()).unwrap_or(i64::MAX)
 }

@@ -1,4 +1,4 @@
-//! A manager seen from outside: for tests, and for those who want to know.
+//! `Monitor`: the state and the metrics of a manager, for tests and for diagnostics.
 
 use crate::api_client::ApiClient;
 use crate::controller_queue::ControllerQueue;
@@ -8,16 +8,16 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How often [`Monitor::settled`] looks.
+/// The polling interval of [`Monitor::wait_until_idle`].
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A manager seen from outside. It stays valid after the manager has started, and sees
-/// the controllers that were added before it was made.
+/// A handle to the state of a manager. It stays valid after the manager has started, and covers the
+/// controllers that were added before the handle was created.
 ///
 /// ```
 /// # use optik_controller::Monitor;
 /// async fn test(monitor: Monitor) {
-///     monitor.settled().await; // everything is done that the controllers had to do
+///     monitor.wait_until_idle().await; // the controllers have no work left
 ///     assert!(monitor.metrics().contains("controller_runtime_reconcile_total"));
 /// }
 /// ```
@@ -29,7 +29,7 @@ pub struct Monitor {
     leading: watch::Receiver<bool>,
 }
 
-/// What a cache holds.
+/// The size and the revision of a cache.
 ///
 /// ```
 /// # use optik_controller::{CacheSize, Monitor};
@@ -40,13 +40,13 @@ pub struct Monitor {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CacheSize {
-    /// The kind.
+    /// The kind of the objects.
     pub kind: String,
-    /// How many objects.
+    /// The number of objects.
     pub objects: usize,
-    /// How many bytes of them are kept.
+    /// The size of the cached objects in bytes.
     pub bytes: usize,
-    /// Everything up to this revision has been seen.
+    /// The cache contains every change up to this revision.
     pub revision: u64,
 }
 
@@ -65,7 +65,7 @@ impl Monitor {
         }
     }
 
-    /// Whether all caches are complete.
+    /// Whether all caches have completed their first list.
     ///
     /// ```
     /// # fn f(monitor: &optik_controller::Monitor) -> bool {
@@ -77,7 +77,7 @@ impl Monitor {
         self.caches.iter().all(|cache| cache.is_synced())
     }
 
-    /// Whether this process leads.
+    /// Whether this process is the leader.
     ///
     /// ```
     /// # fn f(monitor: &optik_controller::Monitor) -> bool {
@@ -89,8 +89,7 @@ impl Monitor {
         *self.leading.borrow()
     }
 
-    /// Whether nothing waits for a turn, nothing is worked on, nothing is parked. What
-    /// waits for a time does not count.
+    /// Whether no key is ready, being processed, or parked. Delayed keys do not count.
     ///
     /// ```
     /// # fn f(monitor: &optik_controller::Monitor) -> bool {
@@ -102,11 +101,11 @@ impl Monitor {
         self.queues.iter().all(|queue| queue.is_idle())
     }
 
-    /// Waits until the caches have what the server has, and nothing is left to do.
+    /// Waits until the caches are up to date with the server, and [`is_idle`](Self::is_idle) holds.
     ///
     /// ```
     /// # async fn f(monitor: optik_controller::Monitor) {
-    /// monitor.settled().await;
+    /// monitor.wait_until_idle().await;
     /// # }
     /// ```
     pub async fn wait_until_idle(&self) {
@@ -119,7 +118,7 @@ impl Monitor {
         }
     }
 
-    /// The numbers, in Prometheus' text format.
+    /// Returns the metrics in the Prometheus text format.
     ///
     /// ```
     /// # fn f(monitor: &optik_controller::Monitor) -> String {
@@ -131,7 +130,7 @@ impl Monitor {
         self.api.metrics.render()
     }
 
-    /// What the caches hold.
+    /// Returns the size and the revision of each cache.
     ///
     /// ```
     /// # fn f(monitor: &optik_controller::Monitor) -> usize {

@@ -1,34 +1,34 @@
-//! What a reconciler says when it is through.
+//! The results of a reconcile: `Outcome`, `Cleanup` and `ReconcileError`.
 
 use kube::Error as KubeError;
 use std::error::Error;
 use std::fmt;
 use std::time::Duration;
 
-/// How a reconcile ended well.
+/// The result of a successful reconcile.
 ///
 /// ```
 /// # use optik_controller::{Outcome, PollInterval, Wait};
 /// # use std::time::Duration;
 /// let nothing_left_to_do = Outcome::Done;
-/// let something_the_cluster_does_not_tell = Outcome::After(PollInterval::every(Duration::from_secs(30)));
+/// let something_the_cluster_does_not_tell = Outcome::RequeueAfter(PollInterval::every(Duration::from_secs(30)));
 /// let something_that_is_watched = Outcome::Wait(Wait::until("the job has finished"));
 /// # let _ = (nothing_left_to_do, something_the_cluster_does_not_tell, something_that_is_watched);
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub enum Outcome {
-    /// The world is as desired. The next change brings the object back.
+    /// The desired state is reached. The next change of a watched object requeues the object.
     Done,
-    /// Something outside of the cluster has to be looked at again.
+    /// Something outside the cluster has to be checked again after an interval.
     RequeueAfter(PollInterval),
-    /// Something that is watched has to happen first: nothing is polled.
+    /// A watched object has to change first. Nothing is polled.
     Wait(Wait),
 }
 
-/// An interval at which to look again. It is never shorter than the controller allows
-/// ([`ControllerOptions::poll_min`](crate::ControllerOptions::poll_min)), and spread so
-/// that a thousand objects do not come at once.
+/// The interval of a requeue. It is never shorter than the controller's
+/// [`ControllerOptions::poll_min`](crate::ControllerOptions::poll_min), and jittered so that a
+/// thousand objects are not reconciled at once.
 ///
 /// ```
 /// # use optik_controller::PollInterval;
@@ -40,7 +40,7 @@ pub enum Outcome {
 pub struct PollInterval(pub(crate) Duration);
 
 impl PollInterval {
-    /// Looks again after this time.
+    /// Requeues after this time.
     ///
     /// ```
     /// # use optik_controller::PollInterval;
@@ -52,7 +52,7 @@ impl PollInterval {
     }
 }
 
-/// Something watched that has to happen. The change itself brings the object back.
+/// A wait for a change of a watched object. The change itself requeues the object.
 ///
 /// ```
 /// # use optik_controller::Wait;
@@ -67,7 +67,7 @@ pub struct Wait {
 }
 
 impl Wait {
-    /// Says what is waited for; it shows in the log.
+    /// Creates a wait. The reason appears in the log.
     ///
     /// ```
     /// # use optik_controller::Wait;
@@ -81,7 +81,7 @@ impl Wait {
         }
     }
 
-    /// Comes back after this time even if nothing happened, to give up or to complain.
+    /// Requeues after this time even if nothing changed, for example to give up or to report it.
     ///
     /// ```
     /// # use optik_controller::Wait;
@@ -94,37 +94,36 @@ impl Wait {
     }
 }
 
-/// How a cleanup ended well.
+/// The result of a successful cleanup.
 ///
 /// ```
 /// # use optik_controller::{Cleanup, Wait};
-/// let _ = Cleanup::Finished; // the finalizer goes, and with it the object
-/// let _ = Cleanup::PendingStatus(Wait::until("the bucket is empty"));
+/// let _ = Cleanup::Finished; // the finalizer is removed, and with it the object
+/// let _ = Cleanup::Pending(Wait::until("the bucket is empty"));
 /// ```
 #[derive(Clone, Debug)]
 #[must_use]
 pub enum Cleanup {
-    /// Nothing is left: the runtime removes the finalizer.
+    /// Nothing is left to clean up: the runtime removes the finalizer.
     Finished,
-    /// Something that is watched has to happen first.
+    /// A watched object has to change first.
     Pending(Wait),
-    /// Something outside of the cluster has to be looked at again.
+    /// Something outside the cluster has to be checked again after an interval.
     RequeueAfter(PollInterval),
 }
 
-/// Why a reconcile could not do its work.
+/// The error of a reconcile.
 ///
-/// Any error becomes one by `?` and means: try again, later each time. Conflicts, stale
-/// reads, lost answers and overloaded servers are faults too, but not such as a
-/// reconciler could tell apart: it passes them on, and the runtime comes back with what
-/// is there now.
+/// `?` converts any error to it, and the reconcile is retried with backoff. Conflicts, stale reads,
+/// lost responses and overloaded servers are also errors of this type, but a reconciler cannot
+/// distinguish them: it passes them on, and the runtime retries with fresh data.
 ///
 /// ```
 /// # use optik_controller::ReconcileError;
 /// fn parse(text: &str) -> Result<u32, ReconcileError> {
-///     let days: u32 = text.parse()?; // tried again
+///     let days: u32 = text.parse()?; // retried with backoff
 ///     if days == 0 {
-///         return Err(ReconcileError::terminal("a retention of no days")); // until it is changed
+///         return Err(ReconcileError::terminal("a retention of no days")); // not retried
 ///     }
 ///     Ok(days)
 /// }
@@ -136,16 +135,16 @@ pub struct ReconcileError(pub(crate) ReconcileErrorKind);
 pub(crate) enum ReconcileErrorKind {
     Retry(Box<dyn Error + Send + Sync>),
     Terminal(Box<dyn Error + Send + Sync>),
-    /// What was read is no longer what is there.
+    /// The object is not as it was read: it has changed, or is gone.
     Conflict(String),
-    /// The server asked to be left alone for a while.
+    /// The server is overloaded and asks for a pause.
     Overload,
-    /// Nobody knows whether it was done.
+    /// The response was lost, so it is unknown whether the write happened.
     LostResponse(String),
 }
 
 impl ReconcileError {
-    /// Tried again, later each time. The same as `?` on an error.
+    /// Creates an error that is retried with backoff, like an error passed on by `?`.
     ///
     /// ```
     /// # use optik_controller::ReconcileError;
@@ -156,7 +155,8 @@ impl ReconcileError {
         Self(ReconcileErrorKind::Retry(cause.into()))
     }
 
-    /// Not tried again until the object changes: it would fail the same way.
+    /// Creates an error that is not retried until a watched object changes, because a retry would
+    /// fail in the same way.
     ///
     /// ```
     /// # use optik_controller::ReconcileError;
@@ -172,7 +172,7 @@ impl<E: Error + Send + Sync + 'static> From<E> for ReconcileError {
     fn from(cause: E) -> Self {
         let cause: Box<dyn Error + Send + Sync> = Box::new(cause);
         match cause.downcast_ref::<KubeError>() {
-            // Somebody used a client of their own.
+            // The reconciler has used a `kube` client of its own.
             Some(KubeError::Api(status)) if status.code == 409 => {
                 Self(ReconcileErrorKind::Conflict(status.message.clone()))
             }

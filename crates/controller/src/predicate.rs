@@ -1,4 +1,5 @@
-//! Which changes are worth a reconcile.
+//! Predicates: which updates of an object lead to a reconcile. Counterpart of controller-runtime's
+//! predicates.
 
 use crate::cache_entry::CacheEntry;
 use crate::kind::ApiObject;
@@ -6,8 +7,8 @@ use crate::kind_cache::CacheChange;
 use std::fmt;
 use std::sync::Arc;
 
-/// A question about what an object was and what it is. Only changes are asked about:
-/// that an object appears, is being deleted, or is gone can never be filtered out.
+/// A filter on the old and the new version of an object. It applies only to updates: that an object
+/// is created, starts to be deleted, or is gone cannot be filtered out.
 ///
 /// ```
 /// # use optik_controller::Predicate;
@@ -24,8 +25,8 @@ impl Predicate {
         Self(Arc::new(question))
     }
 
-    /// Everything but the status: what a primary object is asked about unless something
-    /// else is said. Works for kinds without a generation, too.
+    /// Matches all changes except of the status. This is the default for primary objects. It works
+    /// for kinds without a generation, too.
     ///
     /// ```
     /// # let _ =
@@ -37,7 +38,7 @@ impl Predicate {
         Self::new(|old, new| old.fingerprints != new.fingerprints)
     }
 
-    /// Any change at all.
+    /// Matches all changes.
     ///
     /// ```
     /// # let _ =
@@ -49,7 +50,7 @@ impl Predicate {
         Self::new(|old, new| old.revision != new.revision || new.revision == 0)
     }
 
-    /// The generation: what a person, or a controller, asked for.
+    /// Matches changes of `metadata.generation`, that is, of the desired state.
     ///
     /// ```
     /// # let _ =
@@ -61,7 +62,7 @@ impl Predicate {
         Self::new(|old, new| old.generation != new.generation)
     }
 
-    /// The labels.
+    /// Matches changes of the labels.
     ///
     /// ```
     /// # let _ =
@@ -73,7 +74,7 @@ impl Predicate {
         Self::new(|old, new| old.fingerprints.labels != new.fingerprints.labels)
     }
 
-    /// The annotations.
+    /// Matches changes of the annotations.
     ///
     /// ```
     /// # let _ =
@@ -85,7 +86,7 @@ impl Predicate {
         Self::new(|old, new| old.fingerprints.annotations != new.fingerprints.annotations)
     }
 
-    /// The finalizers.
+    /// Matches changes of the finalizers.
     ///
     /// ```
     /// # let _ =
@@ -97,12 +98,13 @@ impl Predicate {
         Self::new(|old, new| old.fingerprints.finalizers != new.fingerprints.finalizers)
     }
 
-    /// A question of your own. It costs two decoded objects for each change.
+    /// Matches if a function of the old and the new object returns `true`. It decodes two objects
+    /// for each update.
     ///
     /// ```
     /// # use optik_controller::Predicate;
     /// # use k8s_openapi::api::core::v1::ConfigMap;
-    /// let data = Predicate::of(|old: &ConfigMap, new: &ConfigMap| old.data != new.data);
+    /// let data = Predicate::from_fn(|old: &ConfigMap, new: &ConfigMap| old.data != new.data);
     /// # let _ = data;
     /// ```
     pub fn from_fn<K: ApiObject>(
@@ -110,12 +112,12 @@ impl Predicate {
     ) -> Self {
         Self::new(move |old, new| match (old.decode(), new.decode()) {
             (Ok(old), Ok(new)) => question(&old, &new),
-            // Whoever reads it finds out.
+            // The reconcile that decodes the object reports the error.
             _ => true,
         })
     }
 
-    /// Either is enough.
+    /// Matches if at least one of the two predicates matches.
     ///
     /// ```
     /// # use optik_controller::Predicate;
@@ -126,7 +128,7 @@ impl Predicate {
         Self::new(move |old, new| (self.0)(old, new) || (other.0)(old, new))
     }
 
-    /// Both are needed.
+    /// Matches if both predicates match.
     ///
     /// ```
     /// # use optik_controller::Predicate;
@@ -137,7 +139,7 @@ impl Predicate {
         Self::new(move |old, new| (self.0)(old, new) && (other.0)(old, new))
     }
 
-    /// The opposite.
+    /// Matches if this predicate does not match.
     ///
     /// ```
     /// # use optik_controller::Predicate;

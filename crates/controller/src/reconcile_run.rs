@@ -1,4 +1,5 @@
-//! One reconcile of one key: what it has written so far, and what it must wait for.
+//! The state of one reconcile of one key: its writes so far, and the cache barriers that the key
+//! must wait for.
 
 use crate::api_client::{APPLY, ClientRequest, MERGE, SendError, StatusError, accept};
 use crate::cache_barrier::CacheBarrier;
@@ -21,17 +22,17 @@ use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) struct ReconcileRun {
     pub(crate) shared: Arc<ControllerShared>,
-    /// What was written, where the cache may not have it yet.
+    /// The writes so far, which the cache may not contain yet.
     own_writes: BTreeMap<(u32, ObjectKey), OwnWrite>,
-    /// The changes that were made, by which they are recognised when they come back.
+    /// The changes that were made, to recognise them when they arrive from a watch.
     pub(crate) own_changes: Vec<ChangeId>,
     pub(crate) barriers: Vec<CacheBarrier>,
-    /// What is being written just now.
+    /// The object of the request that is in flight.
     in_flight: Option<(Arc<KindCache>, ObjectKey)>,
-    /// A write went wrong in a way that is nobody's fault. It counts even if the
-    /// reconciler swallowed it.
+    /// A write has failed in a way that is not an error of the reconciler. It counts even if the
+    /// reconciler ignored the error.
     pub(crate) transient_failure: Option<TransientFailure>,
-    /// An object was written too often; leave it alone for so long.
+    /// The write loop breaker has tripped: how long to leave the object alone.
     pub(crate) breaker_wait: Option<Duration>,
 }
 
@@ -47,7 +48,7 @@ enum OwnWrite {
     Deleted(u128),
 }
 
-/// How to apply.
+/// Whether a server-side apply forces conflicts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ForceApply(pub(crate) bool);
 
@@ -64,7 +65,7 @@ impl ReconcileRun {
         }
     }
 
-    /// The newest that is known of an object: by the cache, or by having written it.
+    /// Returns the latest known version of an object, from the cache or from an own write.
     pub(crate) fn latest(&self, cache: &KindCache, key: &ObjectKey) -> Option<Arc<CacheEntry>> {
         self.newest(cache, key, cache.get(key))
     }
@@ -88,7 +89,7 @@ impl ReconcileRun {
         }
     }
 
-    /// A list from the cache with what was written meanwhile.
+    /// Merges a list from the cache with the own writes.
     pub(crate) fn merge_own_writes(
         &self,
         cache: &KindCache,
@@ -114,7 +115,7 @@ impl ReconcileRun {
         merged.into_values().collect()
     }
 
-    /// Server-side apply, unless it would change nothing.
+    /// Sends a server-side apply, unless it would change nothing.
     pub(crate) async fn apply(
         &mut self,
         cache: &Arc<KindCache>,
@@ -171,7 +172,7 @@ impl ReconcileRun {
             || is_redundant_apply(desired, &live.value(), self.shared.name)
     }
 
-    /// A merge patch, accepted only if the object is still what it was.
+    /// Sends a merge patch with the uid and the resourceVersion of `base` as preconditions.
     pub(crate) async fn patch(
         &mut self,
         cache: &Arc<KindCache>,
@@ -193,7 +194,7 @@ impl ReconcileRun {
         self.accept_response(cache, &base.key, Some(base), answered, &patch)
     }
 
-    /// Deletes this very object, not another of its name.
+    /// Deletes an object, with its uid as a precondition.
     pub(crate) async fn delete(
         &mut self,
         cache: &Arc<KindCache>,
@@ -206,7 +207,7 @@ impl ReconcileRun {
             return Ok(());
         }
         let (uid, _) = precondition(base);
-        // Noted before it is sent: a deletion may be seen before its answer.
+        // Added before the request is sent: the deletion may be observed before the response.
         self.barriers.push(CacheBarrier::Deletion {
             cache: Arc::clone(cache),
             key: key.clone(),
@@ -224,7 +225,7 @@ impl ReconcileRun {
             Err(SendError::Refused(StatusError {
                 code: 404 | 409, ..
             })) => {
-                // Already gone, and perhaps another one is there.
+                // The object is gone, and perhaps another one has its name.
             }
             Err(cause) => {
                 self.barriers.pop();
@@ -252,14 +253,14 @@ impl ReconcileRun {
         answered
     }
 
-    /// The reconcile was broken off. A write that was on its way may have arrived.
+    /// Handles a cancelled reconcile: a write that was in flight may have happened.
     pub(crate) fn abort(&mut self) {
         if let Some((cache, key)) = self.in_flight.take() {
             let _ = self.mark_lost(&cache, &key, String::new());
         }
     }
 
-    /// Takes the answer to a write.
+    /// Handles the response to a write.
     fn accept_response(
         &mut self,
         cache: &Arc<KindCache>,
@@ -284,8 +285,8 @@ impl ReconcileRun {
         self.record_write(cache, key, sent);
         let (number, revision) = (cache.number, entry.revision);
         self.own_changes.push((number, revision));
-        // What is outside of what is watched never arrives.
-        // Whether a field selector lets it through, only the server knows.
+        // Objects that are not watched never arrive in the cache. Whether a field selector matches
+        // an object is known only to the server.
         let selected = cache.selection.fields.is_empty() || cache.get(key).is_some();
         if selected && cache.informer_for(key).is_some() && entry.matches(&cache.labels) {
             self.barriers.push(CacheBarrier::Revision {
@@ -336,12 +337,12 @@ impl ReconcileRun {
                 self.transient_failure = Some(TransientFailure::Overload(wait));
                 ReconcileError(FaultKind::Overload)
             }
-            // A gateway that gives up does not know what became of the request.
+            // A 5xx, for example from a gateway, does not tell whether the request was executed.
             SendError::Refused(refusal) if refusal.code >= 500 => {
                 self.mark_lost(cache, key, refusal.to_string())
             }
             SendError::Lost(text) => self.mark_lost(cache, key, text),
-            // Somebody else does it; for this process it is as if it were outdated.
+            // Another process leads now; this process treats it like a conflict.
             SendError::NotLeader => {
                 self.transient_failure = Some(TransientFailure::Conflict);
                 ReconcileError(FaultKind::Conflict(cause.to_string()))
@@ -365,7 +366,7 @@ impl ReconcileRun {
     }
 }
 
-/// The uid and the revision of an object, as the server wrote them.
+/// The uid and the resourceVersion of an object, as the server wrote them.
 pub(crate) fn precondition(entry: &CacheEntry) -> (String, String) {
     let read = entry.peek(|object| {
         let text = |field: &str| {

@@ -1,13 +1,13 @@
-//! Would an apply change anything? Asked before it is sent.
+//! Decides before a server-side apply is sent whether it would change anything.
 //!
-//! The cache keeps the ownership records of the controllers of this process. If a record
-//! names exactly the fields that are desired, and the live object has the desired values
-//! in them, the server would answer with what is already there.
+//! The cache keeps the `managedFields` of the controllers of this process. If such an entry names
+//! exactly the desired fields, and the live object has the desired values in them, the apply is
+//! redundant.
 
 use optik_object::Tape;
 use serde_json::{Map, Value};
 
-/// Whether `manager` owns exactly what is desired, with these values.
+/// Whether `manager` owns exactly the desired fields, with the desired values.
 pub(crate) fn is_redundant_apply(desired: &Value, live: &Value, manager: &str) -> bool {
     let records = live["metadata"]["managedFields"].as_array();
     let own = records.into_iter().flatten().find(|record| {
@@ -50,7 +50,7 @@ pub(crate) fn is_redundant_apply(desired: &Value, live: &Value, manager: &str) -
     same_metadata && owned_fields_match(&desired, &live, &Value::Object(others))
 }
 
-/// Whether the owned fields are those of `desired`, and `live` has its values there.
+/// Whether the owned fields are those of `desired`, and `live` has the same values in them.
 fn owned_fields_match(desired: &Value, live: &Value, owned: &Value) -> bool {
     let Value::Object(owned) = owned else {
         return false;
@@ -89,7 +89,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// An item of a list: `k:{"name":"a"}` by its keys, `v:"a"` by its value.
+/// Compares a list item: `k:{"name":"a"}` selects it by its keys, `v:"a"` by its value.
 fn owned_item_matches(name: &str, owned: &Value, desired: &[Value], live: &[Value]) -> bool {
     let Some((how, text)) = name.split_once(':') else {
         return false;
@@ -108,7 +108,7 @@ fn owned_item_matches(name: &str, owned: &Value, desired: &[Value], live: &[Valu
             let Value::Object(keys) = &which else {
                 return false;
             };
-            // A key that is not given has its default, which only the server knows.
+            // A key field that is absent has its default, which only the server knows.
             let is = |item: &&Value| {
                 let same = |(key, value)| item.get(key).is_none_or(|own: &Value| own == value);
                 keys.iter().all(same)

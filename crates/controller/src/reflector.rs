@@ -1,13 +1,15 @@
-//! Keeps a shelf as the server has it.
+//! The reflector: lists and watches a kind and keeps its cache up to date. Counterpart of
+//! client-go's `Reflector`.
 //!
 //! ```text
-//! Begin ── streaming list, or pages ──► Watch(revision) ── ended, lost ──► Watch again
+//! List  ── streaming list, or pages ──► Watch(revision) ── ended, lost ──► Watch again
 //!   ▲                                        │
 //!   └──── 410, or a revision the server does not know ◄──┘
 //! ```
 //!
-//! A list is always asked for fresh, never "whatever you have": so nothing goes back in
-//! time, not even when the next server asked is one that lags behind.
+//! A list always requests the most recent data, never any version that the server happens to have.
+//! So the cache does not go back in time, not even if the next request reaches a server that lags
+//! behind.
 
 use crate::api_client::{ApiClient, ClientRequest, SendError, StatusError, WatchLines, accept};
 use crate::backoff::{Backoff, jittered};
@@ -25,20 +27,22 @@ use tracing::{debug, info, warn};
 
 const BACKOFF_MIN: Duration = Duration::from_millis(200);
 const BACKOFF_MAX: Duration = Duration::from_secs(30);
-/// A server is asked to end a watch after this time, so that clients spread.
+/// The duration that is requested for a watch, before jitter. Watches end so that clients spread
+/// over the servers.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(480);
-/// A server that has not ended it by then has gone away without a word.
+/// A watch that is still open this long after its requested end is taken for dead.
 const WATCH_GRACE: Duration = Duration::from_secs(30);
-/// A server that does not know streaming lists never says that one is complete.
+/// The longest pause within a streaming list. A server without streaming lists never marks a list
+/// as complete.
 const STREAM_SILENCE_MAX: Duration = Duration::from_secs(10);
 const PAGE_LIMIT: &str = "500";
-/// A fresh list that is older than what was seen before: after so many, the server has
-/// been set back, for example from a backup.
+/// After this many lists older than the cache, the server must have been reset, for example from a
+/// backup, and the older list is accepted.
 const OLDER_LISTS_MAX: u32 = 5;
-/// Refused so often because of its revision, a watch begins anew.
+/// After this many rejections because of its revision, a watch is replaced by a new list.
 const REFUSALS_MAX: u32 = 3;
 
-/// How to begin.
+/// How the first list is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InitialListStrategy {
     StreamingList,
@@ -48,7 +52,7 @@ pub(crate) enum InitialListStrategy {
 #[derive(Clone)]
 pub(crate) struct Reflector {
     pub(crate) cache: Arc<KindCache>,
-    /// Which feed of the shelf this is.
+    /// The index of the informer in the cache.
     pub(crate) informer: usize,
     pub(crate) api: ApiClient,
     pub(crate) entropy: Arc<dyn Entropy>,
@@ -60,10 +64,10 @@ enum ReflectorState {
     Watch { from: String },
 }
 
-/// Why a step ended early.
+/// Why a list or a watch ended early.
 enum ReflectorError {
     Send(SendError),
-    /// What was listed is older than what is known.
+    /// The list is older than the cache.
     StaleList {
         listed: u64,
     },
@@ -77,16 +81,16 @@ impl From<SendError> for ReflectorError {
     }
 }
 
-/// Where a stream is.
+/// The state of a list or watch stream.
 struct StreamState {
-    /// Objects of a list that is not complete yet.
+    /// The objects of a streaming list that is not complete yet.
     pending_list: Option<BTreeMap<ObjectKey, Arc<CacheEntry>>>,
-    /// What to go on from.
+    /// The resourceVersion to resume from.
     resume_from: Option<String>,
 }
 
 impl StreamState {
-    /// A list that is not complete, or a watch that ended as soon as it was there.
+    /// Whether a list is incomplete, or a watch ended immediately without an event.
     fn is_abrupt(&self, begun: Instant) -> bool {
         let instant = self.resume_from.is_none() && begun.elapsed() < Duration::from_secs(1);
         self.pending_list.is_some() || instant
@@ -94,7 +98,7 @@ impl StreamState {
 }
 
 impl Reflector {
-    /// Goes on until it is dropped.
+    /// Runs until it is dropped.
     pub(crate) async fn run(mut self) {
         let mut state = ReflectorState::List;
         let mut backoff = Backoff::new(BACKOFF_MIN, BACKOFF_MAX);
@@ -113,7 +117,7 @@ impl Reflector {
             if let Some(from) = stream_state.resume_from {
                 (older, refusals) = (0, 0);
                 state = ReflectorState::Watch { from };
-                // One that ends at once, again and again, is trouble too.
+                // A watch that ends immediately, again and again, must not reset the backoff.
                 if begun.elapsed() > Duration::from_secs(1) || error.is_none() {
                     backoff.reset();
                 }
@@ -344,8 +348,8 @@ impl Reflector {
         Ok(())
     }
 
-    /// Whether this was said before. Objects that were written together have one revision,
-    /// so a feed that has reached it may not have seen them all.
+    /// Whether this change is in the cache already. Objects that were written together have one
+    /// revision, so an informer that has reached the revision may not have seen all of them.
     fn is_duplicate(&self, entry: &CacheEntry, deleted: bool) -> bool {
         let reached = self.informer().progress().revision;
         if entry.revision != reached {
@@ -372,7 +376,7 @@ impl Reflector {
             self.replace(&fresh, revision, may_go_back)?;
         } else if stream_state.pending_list.is_none() {
             if revision < self.informer().progress().revision {
-                // It was watched from a revision that this server does not have yet.
+                // The watch started from a revision that this server does not have yet.
                 return Err(ReflectorError::StaleList { listed: revision });
             }
             self.informer().advance_to(revision);
@@ -396,7 +400,7 @@ impl Reflector {
         Ok(())
     }
 
-    /// Lists page by page, and says from where to watch.
+    /// Lists all pages, and returns the resourceVersion to watch from.
     async fn list_pages(&self, may_go_back: bool) -> Result<String, ReflectorError> {
         let path = self.collection_path();
         let mut fresh = BTreeMap::new();
@@ -439,7 +443,7 @@ fn resource_version(object: JsonView<'_>) -> Option<String> {
     (!text.is_empty()).then(|| text.into_owned())
 }
 
-/// A refusal that came as an event.
+/// Reads the status of an `ERROR` event of a watch.
 fn status_error_from_event(status: JsonView<'_>) -> StatusError {
     let text = |field: &str| {
         status

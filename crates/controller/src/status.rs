@@ -1,16 +1,16 @@
-//! What the runtime keeps in a status, so that nobody has to.
+//! `ObjectStatus`: the parts of a status that the runtime maintains, and helpers for conditions.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// The status of a primary object. Say where it keeps the generation that was worked on,
-/// and its conditions; the runtime keeps both true.
+/// The status of a primary object. An implementation says which fields hold the observed generation
+/// and the conditions; the runtime keeps both up to date.
 ///
 /// ```
 /// # use optik_controller::ObjectStatus;
 /// # use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-/// #[derive(Clone, Debug, FieldDefault, serde::Serialize, serde::Deserialize)]
+/// #[derive(Clone, Debug, Default, serde::Serialize, serde::Deserialize)]
 /// #[serde(rename_all = "camelCase")]
 /// struct BackupStatus {
 ///     phase: Option<String>,
@@ -29,22 +29,22 @@ use serde::de::DeserializeOwned;
 /// }
 /// ```
 pub trait ObjectStatus: Clone + Default + Serialize + DeserializeOwned {
-    /// Where the generation is noted that this status speaks of.
+    /// The field for the generation that this status was computed from.
     fn observed_generation(&mut self) -> Option<&mut Option<i64>> {
         None
     }
 
-    /// Where the conditions are.
+    /// The conditions.
     fn conditions(&mut self) -> Option<&mut Vec<Condition>> {
         None
     }
 }
 
-/// A condition as a reconciler says it. Times and generations are the runtime's.
+/// Creates a condition. The runtime fills in its transition time and generation.
 ///
 /// ```
-/// # use optik_controller::condition;
-/// let ready = condition("Ready", true, "JobFinished", "the backup is complete");
+/// # use optik_controller::new_condition;
+/// let ready = new_condition("Ready", true, "JobFinished", "the backup is complete");
 /// assert_eq!(ready.status, "True");
 /// ```
 pub fn new_condition(
@@ -66,9 +66,9 @@ pub fn new_condition(
 /// Replaces the condition of the same type, or adds it.
 ///
 /// ```
-/// # use optik_controller::{condition, set_condition};
-/// let mut conditions = vec![condition("Ready", false, "Starting", "")];
-/// set_condition(&mut conditions, condition("Ready", true, "Started", ""));
+/// # use optik_controller::{new_condition, set_condition};
+/// let mut conditions = vec![new_condition("Ready", false, "Starting", "")];
+/// set_condition(&mut conditions, new_condition("Ready", true, "Started", ""));
 /// assert_eq!(conditions.len(), 1);
 /// assert_eq!(conditions[0].reason, "Started");
 /// ```
@@ -82,7 +82,7 @@ pub fn set_condition(conditions: &mut Vec<Condition>, new_condition: Condition) 
     }
 }
 
-/// Notes the generation, and when conditions last changed.
+/// Sets the observed generation, and the transition times of conditions.
 pub(crate) fn stamp_generation_and_transitions<S: ObjectStatus>(
     status: &mut S,
     before: &mut S,

@@ -1,7 +1,7 @@
-//! What a controller watches, which is what it can read.
+//! Declares what a controller watches, and how changes are mapped to primary objects.
 //!
-//! Handles to read and write a kind are only given out by declaring how its changes lead
-//! to a reconcile. So nothing can be read that nobody would notice changing.
+//! Handles to read and write a kind are returned only by declaring how changes of the kind lead to
+//! a reconcile. So a reconciler cannot read a kind whose changes would go unnoticed.
 
 use crate::cache_entry::CacheEntry;
 use crate::controller_queue::ControllerQueue;
@@ -18,13 +18,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tracing::error;
 
-/// A kind that a reconciler may read, by [`ReconcileContext`](crate::Cx).
+/// A handle to read a watched kind through a [`ReconcileContext`](crate::ReconcileContext).
 ///
 /// ```
-/// # use optik_controller::{CacheReader, SourceWatches};
+/// # use optik_controller::{CacheReader, Watches};
 /// # use k8s_openapi::api::{batch::v1::Job, core::v1::Secret};
 /// struct Reconciler { secrets: CacheReader<Secret> }
-/// fn build(watches: &mut SourceWatches<'_, Job>) -> Reconciler {
+/// fn build(watches: &mut Watches<'_, Job>) -> Reconciler {
 ///     Reconciler { secrets: watches.references(|_: &Job| vec![]) }
 /// }
 /// ```
@@ -33,29 +33,29 @@ pub struct CacheReader<K> {
     kind: PhantomData<fn() -> K>,
 }
 
-/// A kind whose objects the controller makes: it may read and apply them. They carry an
-/// owner reference to the primary object, and their changes bring it back.
+/// A handle to read and apply objects that the controller creates. The objects carry an owner
+/// reference to the primary object, and their changes requeue the primary object.
 ///
 /// ```
-/// # use optik_controller::{OwnedNodes, SourceWatches};
+/// # use optik_controller::{Owned, Watches};
 /// # use k8s_openapi::api::{batch::v1::{CronJob, Job}};
-/// struct Reconciler { jobs: OwnedNodes<Job> }
-/// fn build(watches: &mut SourceWatches<'_, CronJob>) -> Reconciler {
+/// struct Reconciler { jobs: Owned<Job> }
+/// fn build(watches: &mut Watches<'_, CronJob>) -> Reconciler {
 ///     Reconciler { jobs: watches.owns() }
 /// }
 /// ```
 pub struct Owned<K> {
     reader: CacheReader<K>,
-    /// The number of the index by owner.
+    /// The number of the index by controlling owner.
     pub(crate) by_owner: usize,
 }
 
-/// A way to find objects of a kind by a value.
+/// An index of a watched kind: finds objects by a value.
 ///
 /// ```
-/// # use optik_controller::{CacheIndex, SourceWatches};
+/// # use optik_controller::{CacheIndex, Watches};
 /// # use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-/// fn build(watches: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
+/// fn build(watches: &mut Watches<'_, Job>) -> CacheIndex<Pod> {
 ///     let pods = watches.owns::<Pod>();
 ///     watches.index(&pods, |pod: &Pod| {
 ///         pod.spec.iter().filter_map(|spec| spec.node_name.clone()).collect()
@@ -110,7 +110,7 @@ impl<K> Deref for Owned<K> {
     }
 }
 
-/// How a kind is watched, where the usual way does not do.
+/// Options of a watch that differs from the default.
 ///
 /// ```
 /// # use optik_controller::{Predicate, ObjectSelector, WatchOptions};
@@ -120,9 +120,10 @@ impl<K> Deref for Owned<K> {
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct WatchOptions {
-    /// Which objects.
+    /// Which objects are watched.
     pub selection: ObjectSelector,
-    /// Which changes; for primaries all but those of the status, for others all.
+    /// Which changes lead to a reconcile. If `None`, all changes do. The default for primary
+    /// objects is different, see [`Watches::set_primary_predicate`].
     pub predicate: Option<Predicate>,
 }
 
@@ -144,17 +145,17 @@ impl From<Predicate> for WatchOptions {
     }
 }
 
-/// Where a controller says what it watches, and gets the handles to read it.
+/// Declares what a controller watches, and returns the handles to read the watched kinds.
 ///
 /// ```
-/// # use optik_controller::{ObjectKey, OwnedNodes, CacheReader, SourceWatches};
-/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, ServiceReference}};
+/// # use optik_controller::{ObjectKey, Owned, CacheReader, Watches};
+/// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::{ConfigMap, Service}};
 /// struct Reconciler {
-///     services: OwnedNodes<ServiceReference>,
+///     services: Owned<Service>,
 ///     settings: CacheReader<ConfigMap>,
 /// }
 ///
-/// fn build(watches: &mut SourceWatches<'_, Deployment>) -> Reconciler {
+/// fn build(watches: &mut Watches<'_, Deployment>) -> Reconciler {
 ///     Reconciler {
 ///         services: watches.owns(),
 ///         settings: watches.references(|deployment: &Deployment| {
@@ -176,23 +177,24 @@ pub struct Watches<'a, P> {
 }
 
 impl<P: ApiObject> Watches<'_, P> {
-    /// Objects that the controller makes for its primary objects.
+    /// Watches objects that the controller creates for its primary objects. A change of an object
+    /// requeues the primary object that controls it.
     ///
     /// ```
-    /// # use optik_controller::{OwnedNodes, SourceWatches};
+    /// # use optik_controller::{Owned, Watches};
     /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// fn build(watches: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> { watches.owns() }
+    /// fn build(watches: &mut Watches<'_, CronJob>) -> Owned<Job> { watches.owns() }
     /// ```
     pub fn owns<K: ApiObject>(&mut self) -> Owned<K> {
         self.owns_with(WatchOptions::default())
     }
 
-    /// The same, with a selection or a predicate.
+    /// Like [`owns`](Self::owns), with a selector or a predicate.
     ///
     /// ```
-    /// # use optik_controller::{OwnedNodes, ObjectSelector, SourceWatches};
+    /// # use optik_controller::{Owned, ObjectSelector, Watches};
     /// # use k8s_openapi::api::batch::v1::{CronJob, Job};
-    /// fn build(watches: &mut SourceWatches<'_, CronJob>) -> OwnedNodes<Job> {
+    /// fn build(watches: &mut Watches<'_, CronJob>) -> Owned<Job> {
     ///     watches.owns_with(ObjectSelector::labels("app=backup"))
     /// }
     /// ```
@@ -222,13 +224,13 @@ impl<P: ApiObject> Watches<'_, P> {
         }
     }
 
-    /// Objects that primary objects refer to by name: a change of one brings back all
-    /// who refer to it. Nothing is decoded but the primaries.
+    /// Watches objects that primary objects refer to by name. A change of an object requeues every
+    /// primary object that refers to it. Only primary objects are decoded for this.
     ///
     /// ```
-    /// # use optik_controller::{ObjectKey, CacheReader, SourceWatches};
+    /// # use optik_controller::{ObjectKey, CacheReader, Watches};
     /// # use k8s_openapi::api::core::v1::{Secret, ServiceAccount};
-    /// fn build(watches: &mut SourceWatches<'_, ServiceAccount>) -> CacheReader<Secret> {
+    /// fn build(watches: &mut Watches<'_, ServiceAccount>) -> CacheReader<Secret> {
     ///     watches.references(|account: &ServiceAccount| {
     ///         let namespace = account.metadata.namespace.clone().unwrap_or_default();
     ///         let names = account.secrets.iter().flatten().filter_map(|secret| secret.name.clone());
@@ -257,13 +259,13 @@ impl<P: ApiObject> Watches<'_, P> {
         CacheReader::new(cache)
     }
 
-    /// Objects that lead to primary objects in some other way. The function is asked for
-    /// what an object was and for what it is, so that both sides of a move are told.
+    /// Watches objects that are mapped to primary objects by a function. The function is called for
+    /// the old and for the new version of an object, so the primary objects of both are requeued.
     ///
     /// ```
-    /// # use optik_controller::{ObjectKey, CacheReader, SourceWatches};
+    /// # use optik_controller::{ObjectKey, CacheReader, Watches};
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// fn build(watches: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
+    /// fn build(watches: &mut Watches<'_, Deployment>) -> CacheReader<ConfigMap> {
     ///     watches.maps(|map: &ConfigMap| {
     ///         let used_by = map.metadata.annotations.iter().flatten();
     ///         let used_by = used_by.filter(|(name, _)| *name == "example.com/used-by");
@@ -278,12 +280,12 @@ impl<P: ApiObject> Watches<'_, P> {
         self.maps_with(WatchOptions::default(), to_primaries)
     }
 
-    /// The same, with a selection or a predicate.
+    /// Like [`maps`](Self::maps), with a selector or a predicate.
     ///
     /// ```
-    /// # use optik_controller::{Predicate, CacheReader, SourceWatches};
+    /// # use optik_controller::{Predicate, CacheReader, Watches};
     /// # use k8s_openapi::api::{apps::v1::Deployment, core::v1::ConfigMap};
-    /// fn build(watches: &mut SourceWatches<'_, Deployment>) -> CacheReader<ConfigMap> {
+    /// fn build(watches: &mut Watches<'_, Deployment>) -> CacheReader<ConfigMap> {
     ///     watches.maps_with(Predicate::labels(), |_: &ConfigMap| vec![])
     /// }
     /// ```
@@ -303,12 +305,12 @@ impl<P: ApiObject> Watches<'_, P> {
         CacheReader::new(cache)
     }
 
-    /// Finds objects of a watched kind by a value.
+    /// Adds an index to a watched kind. `values` returns the values under which an object is found.
     ///
     /// ```
-    /// # use optik_controller::{CacheIndex, SourceWatches};
+    /// # use optik_controller::{CacheIndex, Watches};
     /// # use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-    /// fn build(watches: &mut SourceWatches<'_, Job>) -> CacheIndex<Pod> {
+    /// fn build(watches: &mut Watches<'_, Job>) -> CacheIndex<Pod> {
     ///     let pods = watches.owns::<Pod>();
     ///     watches.index(&pods, |pod: &Pod| pod.metadata.name.iter().cloned().collect())
     /// }
@@ -330,24 +332,24 @@ impl<P: ApiObject> Watches<'_, P> {
         }
     }
 
-    /// The primary objects, to read others than the one that is reconciled.
+    /// Returns a handle to read primary objects other than the one that is reconciled.
     ///
     /// ```
-    /// # use optik_controller::{CacheReader, SourceWatches};
+    /// # use optik_controller::{CacheReader, Watches};
     /// # use k8s_openapi::api::batch::v1::Job;
-    /// fn build(watches: &mut SourceWatches<'_, Job>) -> CacheReader<Job> { watches.primaries() }
+    /// fn build(watches: &mut Watches<'_, Job>) -> CacheReader<Job> { watches.primaries() }
     /// ```
     pub fn primaries(&mut self) -> CacheReader<P> {
         CacheReader::new(Arc::clone(&self.primary))
     }
 
-    /// Which changes of a primary object lead to a reconcile, instead of all but those of
-    /// the status.
+    /// Sets which changes of a primary object lead to a reconcile. The default is all changes
+    /// except of the status ([`Predicate::ignore_status`]).
     ///
     /// ```
-    /// # use optik_controller::{Predicate, SourceWatches};
+    /// # use optik_controller::{Predicate, Watches};
     /// # use k8s_openapi::api::batch::v1::Job;
-    /// fn build(watches: &mut SourceWatches<'_, Job>) {
+    /// fn build(watches: &mut Watches<'_, Job>) {
     ///     watches.set_primary_predicate(Predicate::generation());
     /// }
     /// ```
@@ -360,7 +362,7 @@ impl<P: ApiObject> Watches<'_, P> {
             Ok(cache) => cache,
             Err(cause) => {
                 self.error.get_or_insert(cause);
-                // Never started: the failure is reported first.
+                // A placeholder that is never used: adding the controller fails with this error.
                 Arc::clone(&self.primary)
             }
         };
@@ -368,7 +370,7 @@ impl<P: ApiObject> Watches<'_, P> {
         cache
     }
 
-    /// Changes of a shelf that lead to keys.
+    /// Adds the keys for each change of a cache to the work queue of this controller.
     fn add_handler(
         &self,
         cache: &Arc<KindCache>,
@@ -384,7 +386,7 @@ impl<P: ApiObject> Watches<'_, P> {
     }
 }
 
-/// Puts the keys that a change leads to into a queue.
+/// Adds the keys for each change of a cache to a work queue.
 pub(crate) fn enqueue(
     cache: &Arc<KindCache>,
     predicate: Predicate,
@@ -393,12 +395,12 @@ pub(crate) fn enqueue(
 ) {
     let (number, queue) = (cache.number, Arc::clone(queue));
     cache.add_handler(Box::new(move |change| {
-        // A question that panics has not said no.
+        // A predicate that panics counts as a match.
         let passes = catch_unwind(AssertUnwindSafe(|| predicate.matches(change)));
         if !passes.unwrap_or(true) {
             return;
         }
-        // What a list finds can wait for what just happened.
+        // Changes that were found by a list can wait for changes from a watch.
         let priority = if change.revision.is_some() {
             QueuePriority::Normal
         } else {
@@ -411,7 +413,7 @@ pub(crate) fn enqueue(
     }));
 }
 
-/// The primary object that controls an object.
+/// Returns the key of the primary object that controls an object.
 fn controller_owner(entry: &CacheEntry, primary: &KindInfo) -> Option<ObjectKey> {
     let name = entry.controller_of(&primary.group, &primary.kind)?;
     let namespace = entry.key.shared_namespace();
@@ -422,8 +424,8 @@ fn controller_owner(entry: &CacheEntry, primary: &KindInfo) -> Option<ObjectKey>
     })
 }
 
-/// Runs a function that somebody else wrote. One that panics is as good as one that finds
-/// nothing: it must not take the watch of a kind with it.
+/// Calls a user-supplied function. A panic counts as an empty result, so that it does not end the
+/// watch of a kind.
 fn catch_panic<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|_| {
         error!(what, "user function panicked");
@@ -431,7 +433,7 @@ fn catch_panic<T: Default>(what: &str, function: impl FnOnce() -> T) -> T {
     })
 }
 
-/// What the old and the new object lead to, each once.
+/// Returns the keys for the old and the new version of an object, without duplicates.
 fn keys_of_both(
     change: &CacheChange<'_>,
     keys: impl Fn(&CacheEntry) -> Vec<ObjectKey>,

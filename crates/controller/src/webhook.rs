@@ -1,5 +1,5 @@
-//! Answers a server that asks before it stores: may this be written, shall it be changed
-//! first, what is it in another version.
+//! The webhook server: answers AdmissionReviews (validating and mutating) and ConversionReviews
+//! (for the versions of a CRD).
 
 use crate::api_client::JSON;
 use crate::http_server::{HttpResponse, response, serve};
@@ -21,10 +21,10 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// Two objects of the largest size a server stores, and room.
+/// Two objects of the largest size that a server stores, plus overhead.
 const REVIEW_BYTES_MAX: usize = 8 << 20;
 
-/// What is about to be written.
+/// The request of an admission review.
 ///
 /// ```
 /// # use optik_controller::AdmissionReview;
@@ -38,17 +38,17 @@ const REVIEW_BYTES_MAX: usize = 8 << 20;
 pub struct AdmissionReview<K> {
     /// `CREATE`, `UPDATE`, `DELETE` or `CONNECT`.
     pub operation: String,
-    /// As it shall be; none if it is deleted.
+    /// The object after the write; `None` for a deletion.
     pub object: Option<K>,
-    /// As it is; none if it is new.
+    /// The object before the write; `None` for a creation.
     pub old: Option<K>,
-    /// Who asks.
+    /// The name of the requesting user.
     pub user: String,
-    /// Nothing will be stored, so nothing else must be done.
+    /// The request is a dry run: nothing is stored, so the webhook must not have side effects.
     pub dry_run: bool,
 }
 
-/// Why something must not be written.
+/// The reason for denying an admission request.
 ///
 /// ```
 /// # use optik_controller::AdmissionDenial;
@@ -59,7 +59,7 @@ pub struct AdmissionReview<K> {
 pub struct AdmissionDenial(String);
 
 impl AdmissionDenial {
-    /// Says so to whoever wanted it.
+    /// Creates a denial. The client receives the reason.
     ///
     /// ```
     /// # use optik_controller::AdmissionDenial;
@@ -71,7 +71,7 @@ impl AdmissionDenial {
     }
 }
 
-/// Why there is no webhook server.
+/// An error while creating a webhook server.
 ///
 /// ```
 /// # use optik_controller::{WebhookError, WebhookServer};
@@ -88,7 +88,7 @@ pub enum WebhookError {
 
 type WebhookHandler = Box<dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync>;
 
-/// A server for admission and conversion. Servers speak TLS to it, and nothing else.
+/// A server for admission and conversion webhooks. It accepts only TLS.
 ///
 /// ```
 /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -113,7 +113,7 @@ pub struct WebhookServer {
 }
 
 impl WebhookServer {
-    /// Listens on an address, with a certificate and a key in PEM.
+    /// Creates a server for an address, with a certificate chain and a private key in PEM.
     ///
     /// ```
     /// # use optik_controller::{WebhookError, WebhookServer};
@@ -141,7 +141,7 @@ impl WebhookServer {
         })
     }
 
-    /// Decides at a path whether something may be written.
+    /// Adds a validating admission webhook at a path.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -166,7 +166,8 @@ impl WebhookServer {
         self
     }
 
-    /// Changes at a path what is about to be written. Only the difference is answered.
+    /// Adds a mutating admission webhook at a path. Only the difference is returned, as a JSON
+    /// Patch.
     ///
     /// ```
     /// # use k8s_openapi::api::core::v1::ConfigMap;
@@ -203,7 +204,8 @@ impl WebhookServer {
         self
     }
 
-    /// Converts at a path objects of a custom kind to the version that is named.
+    /// Adds a conversion webhook for a CRD at a path. `convert` gets an object and the desired
+    /// `apiVersion`.
     ///
     /// ```
     /// # use optik_controller::WebhookServer;
@@ -343,7 +345,7 @@ fn admission_response(uid: &str, decided: Result<(), AdmissionDenial>, patch: Ve
     })
 }
 
-/// The JSON patch from one to the other; lists are replaced as a whole.
+/// Appends the JSON Patch from `from` to `to`; arrays are replaced as a whole.
 fn json_patch(from: &Value, to: &Value, path: &str, patch: &mut Vec<Value>) {
     let (Value::Object(old), Value::Object(new)) = (from, to) else {
         if from != to {

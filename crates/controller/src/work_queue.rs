@@ -1,14 +1,15 @@
-//! Which key is worked on next: no clock, no tasks, nothing to wait for.
+//! The work queue: decides which key is processed next. Counterpart of client-go's `workqueue`, but
+//! a plain data structure: it has no clock, no tasks, and never blocks.
 //!
-//! A key is in one place at a time. What comes in while it is worked on is remembered,
-//! and decides where it goes afterwards.
+//! A key is in one state at a time. Requests for a key that is being processed are remembered, and
+//! decide its next state.
 //!
 //! ```text
-//!            add                 take                 finish
-//!   (none) ───────► Ready ─────────────► Running ───────────────► (none)
-//!      │              ▲                     │ told meanwhile: Ready
-//!      │ add_later    │ time                │ After, Failed: Later
-//!      └───────────► Later ◄────────────────┘
+//!            add                 take                    finish
+//!   (none) ───────► Ready ─────────────► Processing ────────────────► (none)
+//!      │              ▲                     │ requested meanwhile: Ready
+//!      │ add_at       │ due                 │ After, Hold, Failed: Delayed
+//!      └───────────► Delayed ◄──────────────┘
 //! ```
 
 use crate::backoff::doubled;
@@ -16,7 +17,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time since some beginning. The queue never asks what time it is.
+/// A time, as the duration since an arbitrary start. The queue does not read a clock.
 ///
 /// ```
 /// # use optik_controller::MonotonicTime;
@@ -25,7 +26,7 @@ use std::time::Duration;
 /// ```
 pub type MonotonicTime = Duration;
 
-/// What is worked on first.
+/// The priority of a key.
 ///
 /// ```
 /// # use optik_controller::QueuePriority;
@@ -33,16 +34,16 @@ pub type MonotonicTime = Duration;
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum QueuePriority {
-    /// What was found by a list, and can wait for what just happened.
+    /// The change was found by a list, and can wait for changes from a watch.
     Low,
-    /// What just happened.
+    /// The change has just happened.
     #[default]
     Normal,
-    /// What a person waits for.
+    /// A person waits for the result.
     High,
 }
 
-/// How long failing keys wait, and how often waiting keys of lower priority get a turn.
+/// Options for the backoff of failing keys, and for fairness between priorities.
 ///
 /// ```
 /// # use optik_controller::WorkQueueOptions;
@@ -51,11 +52,11 @@ pub enum QueuePriority {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WorkQueueOptions {
-    /// The wait after the first failure; it doubles.
+    /// The delay after the first failure. It doubles with each failure in a row.
     pub backoff_min: Duration,
-    /// The longest wait after a failure.
+    /// The maximum delay after a failure.
     pub backoff_max: Duration,
-    /// After so many turns of higher priority, the oldest key of all gets one.
+    /// After this many keys of higher priority, the oldest key of all is taken.
     pub fair_turns: u32,
 }
 
@@ -69,7 +70,7 @@ impl Default for WorkQueueOptions {
     }
 }
 
-/// The change that asks for a key: the number of a source, and its revision.
+/// The change that requests a key: the number of its source, and its revision.
 ///
 /// ```
 /// # use optik_controller::{ChangeId, QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -81,11 +82,11 @@ impl Default for WorkQueueOptions {
 /// let own: ChangeId = (1, 42);
 /// queue.add("a", QueuePriority::Normal, Some(own), now);
 /// queue.finish(&"a", RequeueDecision::Done, &[own], now, 0.0);
-/// assert_eq!(queue.take(now), None); // its own change does not bring it back
+/// assert_eq!(queue.take(now), None); // its own change does not requeue it
 /// ```
 pub type ChangeId = (u32, u64);
 
-/// What becomes of a key that was worked on.
+/// What happens to a key after it was processed.
 ///
 /// ```
 /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -100,19 +101,19 @@ pub type ChangeId = (u32, u64);
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequeueDecision {
-    /// Nothing, until somebody asks for it again.
+    /// The key is not requeued until it is requested again.
     Done,
-    /// Again after this time; it did not fail.
+    /// The key is requeued after this time, or when it is requested. This is not a failure.
     After(Duration),
-    /// Again after this time and not before, whoever asks for it.
+    /// The key is requeued after this time and not earlier, even if it is requested.
     Hold(Duration),
-    /// Again, later each time.
+    /// The key is requeued with a backoff that doubles with each failure in a row.
     Failed,
-    /// Again at once, as if it had not been taken.
+    /// The key is requeued immediately, as if it had not been taken.
     Abandoned,
 }
 
-/// Keys that wait, keys that are worked on.
+/// A deduplicating work queue with priorities, delays, and a backoff for each key.
 ///
 /// ```
 /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -131,12 +132,12 @@ pub struct WorkQueue<K> {
     options: WorkQueueOptions,
     states: BTreeMap<K, KeyState>,
     ready: BTreeMap<(Reverse<QueuePriority>, u64), K>,
-    /// The ready ones by age alone.
+    /// The ready keys by age alone.
     oldest: BTreeMap<u64, (QueuePriority, K)>,
     delayed: BTreeMap<(MonotonicTime, u64), K>,
     processing: usize,
     last_number: u64,
-    /// Turns since the oldest had one.
+    /// The number of keys taken since the oldest one was.
     turns_since_oldest: u32,
 }
 
@@ -144,7 +145,7 @@ pub struct WorkQueue<K> {
 struct KeyState {
     phase: KeyPhase,
     failures: u32,
-    /// When it was asked for, to know how long it waited.
+    /// When the key was requested, to measure its time in the queue.
     since: MonotonicTime,
 }
 
@@ -157,30 +158,31 @@ enum KeyPhase {
     Delayed {
         at: MonotonicTime,
         number: u64,
-        /// Nobody can have it sooner.
+        /// A request does not shorten the delay.
         held: bool,
     },
     Processing {
         dirty: DirtyState,
     },
-    /// Only its failures are remembered.
+    /// Not queued; only the failure count is kept.
     Idle,
 }
 
-/// What was asked of a key while it was worked on.
+/// The requests for a key while it is processed.
 #[derive(Debug)]
 enum DirtyState {
     Clean,
-    /// By these changes, which may turn out to be its own.
+    /// Requested by these changes, which may turn out to be its own writes.
     ByChanges(Vec<ChangeId>, QueuePriority),
     Unconditional(QueuePriority),
 }
 
-/// More causes than this are not compared.
+/// The maximum number of changes that are compared with a key's own. With more, the key is
+/// requeued.
 const CHANGE_IDS_MAX: usize = 64;
 
 impl<K: Ord + Clone> WorkQueue<K> {
-    /// An empty queue.
+    /// Creates an empty queue.
     ///
     /// ```
     /// # use optik_controller::{WorkQueue, WorkQueueOptions};
@@ -201,7 +203,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Asks for a key, now.
+    /// Requests a key now.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -228,7 +230,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
                 priority: own,
                 number: own_number,
             } => {
-                // It keeps its turn among those that it now belongs to.
+                // The key keeps its age among the keys of its new priority.
                 let number = *own_number;
                 self.ready.remove(&(Reverse(*own), number));
                 *own = priority;
@@ -251,7 +253,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Asks for a key at a time. One that is asked for sooner stays where it is.
+    /// Requests a key for a given time. A key that is due earlier keeps its time.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -283,7 +285,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.make_delayed(key, at, number, failures, now, false);
     }
 
-    /// The next key, if one may be worked on. It is nobody else's until it is finished.
+    /// Takes the next key that is ready. The key is not returned again until it is finished.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -321,8 +323,9 @@ impl<K: Ord + Clone> WorkQueue<K> {
         Some(key)
     }
 
-    /// A key has been worked on. `own` are the changes it made itself: they do not bring
-    /// it back. `chance` between 0 and 1 spreads what would otherwise come at once.
+    /// Finishes a key that was taken. `own_changes` are the changes that its processing made: they
+    /// do not requeue the key. `jitter` between 0 and 1 shortens the backoff, so that keys do not
+    /// become ready all at once.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -383,7 +386,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         }
     }
 
-    /// Forgets a key and its failures, unless it is worked on.
+    /// Removes a key and its failure count, unless it is being processed.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -411,7 +414,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.states.remove(key);
     }
 
-    /// When there will be something to take that cannot be taken now.
+    /// Returns when the next delayed key becomes ready.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -426,7 +429,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.delayed.first_key_value().map(|((at, _), _)| *at)
     }
 
-    /// How many wait for a turn.
+    /// The number of ready keys.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -440,7 +443,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.ready.len()
     }
 
-    /// How many wait for a time.
+    /// The number of delayed keys.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -454,7 +457,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.delayed.len()
     }
 
-    /// How many are worked on.
+    /// The number of keys that are being processed.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -462,14 +465,14 @@ impl<K: Ord + Clone> WorkQueue<K> {
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
     /// queue.take(Duration::ZERO);
-    /// assert_eq!(queue.running(), 1);
+    /// assert_eq!(queue.processing(), 1);
     /// ```
     #[must_use]
     pub fn processing(&self) -> usize {
         self.processing
     }
 
-    /// How often a key has failed in a row.
+    /// The number of failures of a key in a row.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
@@ -484,14 +487,14 @@ impl<K: Ord + Clone> WorkQueue<K> {
         self.states.get(key).map_or(0, |slot| slot.failures)
     }
 
-    /// Since when a key has been asked for.
+    /// Returns when a key was requested.
     ///
     /// ```
     /// # use optik_controller::{QueuePriority, WorkQueue, WorkQueueOptions, RequeueDecision};
     /// # use std::time::Duration;
     /// let mut queue = WorkQueue::new(WorkQueueOptions::default());
     /// queue.add("a", QueuePriority::Normal, None, Duration::ZERO);
-    /// assert_eq!(queue.since(&"a"), Some(Duration::ZERO));
+    /// assert_eq!(queue.queued_since(&"a"), Some(Duration::ZERO));
     /// ```
     pub fn queued_since(&self, key: &K) -> Option<MonotonicTime> {
         self.states.get(key).map(|slot| slot.since)
@@ -580,7 +583,7 @@ impl DirtyState {
         }
     }
 
-    /// With what priority it was asked for by others.
+    /// The priority of the requests, or `None` if all of them are the key's own changes.
     fn priority_unless_own(&self, own: &[ChangeId]) -> Option<QueuePriority> {
         match self {
             Self::ByChanges(causes, _) if causes.iter().all(|cause| own.contains(cause)) => None,

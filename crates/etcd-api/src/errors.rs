@@ -2,7 +2,7 @@
 
 use tonic::{Code, Status};
 
-/// One error of the etcd API.
+/// An error of the etcd API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EtcdError {
     pub code: Code,
@@ -12,7 +12,7 @@ pub struct EtcdError {
 impl EtcdError {
     /// Whether `status`, received from a server, is this error.
     ///
-    /// Only the text decides, as in etcd's own client.
+    /// Only the text is compared, as in etcd's own client.
     pub fn matches(&self, status: &Status) -> bool {
         status.message() == self.text
     }

@@ -1,16 +1,15 @@
-//! The part of etcd's v3 gRPC that Kubernetes and `etcdctl` use.
+//! The part of etcd's v3 gRPC API that Kubernetes and `etcdctl` use.
 //!
-//! Messages, clients and servers are generated from the `.proto` files of this
-//! crate. The wire knows packages, services, methods and field numbers, and these
-//! are etcd's; it does not know field names, so ours are plain `snake_case`
-//! (`id`, `ttl`, `peer_urls`). A method that is not declared here is answered with
-//! `Unimplemented` by the generated server.
+//! Messages, clients and servers are generated from the `.proto` files of this crate. Packages,
+//! services, methods and field numbers are part of the wire format and are etcd's; field names are
+//! not, so they are plain `snake_case` here (`id`, `ttl`, `peer_urls`). The generated server
+//! answers methods that are not declared here with `Unimplemented`.
 //!
 //! `bytes` fields are [`bytes::Bytes`](prost::bytes::Bytes).
 
 pub mod errors;
 
-/// Keys with their history, and the events a watch delivers.
+/// Keys with their revisions, and the events of a watch.
 pub mod mvccpb {
     tonic::include_proto!("mvccpb");
 }

@@ -1,4 +1,4 @@
-//! The error table, against the specification's own words.
+//! Compares the error table with the text of the specification.
 
 use optik_etcd_api::errors::{self, EtcdError};
 use tonic::{Code, Status};

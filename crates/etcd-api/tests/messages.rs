@@ -1,4 +1,4 @@
-//! Messages written byte by byte from the field numbers of the specification.
+//! Encoding tests: messages written byte by byte from the field numbers of the specification.
 
 use std::fmt::Debug;
 
@@ -29,7 +29,7 @@ fn block(field: u8, content: &[u8]) -> Vec<u8> {
     wire
 }
 
-/// The hand-written bytes mean `message`, and `message` is written as these bytes.
+/// Asserts that the hand-written bytes decode to `message`, and that `message` encodes to them.
 #[track_caller]
 fn assert_wire<M: Message + PartialEq + Default + Debug>(wire: &[u8], message: &M) {
     assert_eq!(&M::decode(wire).unwrap(), message);

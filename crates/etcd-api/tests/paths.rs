@@ -29,7 +29,7 @@ use tonic::codegen::Service;
 use tonic::server::NamedService;
 use tonic::{Code, Status};
 
-/// Instead of a connection: notes the path and refuses the call.
+/// A stand-in for a connection: records the path and rejects the call.
 #[derive(Clone, Default)]
 struct PathRecorder {
     paths: Arc<Mutex<Vec<String>>>,
@@ -57,7 +57,7 @@ impl Service<http::Request<Body>> for PathRecorder {
     }
 }
 
-/// Calls the methods one after the other and compares the paths seen.
+/// Calls the methods one after the other and compares the recorded paths.
 macro_rules! assert_paths {
     ($client:ident { $($method:ident($request:expr) => $path:literal,)* }) => {{
         let recorder = PathRecorder::default();

@@ -1,8 +1,10 @@
-//! Prints what a server says to the script of the tests.
+//! Prints the responses of a server to the script of the tests.
 //!
-//! Start an empty etcd and write down its answers:
-//! `cargo run -p optik-etcd-facade --example record -- http://127.0.0.1:2379
-//!  > crates/etcd-facade/tests/golden/etcd-3.6.8.txt`
+//! Start an empty etcd and record its responses:
+//! ```text
+//! cargo run -p optik-etcd-facade --example record -- http://127.0.0.1:2379 \
+//!     > crates/etcd-facade/tests/golden/etcd-3.6.8.txt
+//! ```
 
 #[path = "../tests/support/mod.rs"]
 mod support;

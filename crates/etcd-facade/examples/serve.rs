@@ -1,4 +1,4 @@
-//! Serves an empty store in memory on 127.0.0.1, for trying it with `etcdctl`.
+//! Serves an empty in-memory store on 127.0.0.1, to try it with `etcdctl`.
 //!
 //! `cargo run -p optik-etcd-facade --example serve -- 2379 [CERTIFICATE KEY]`
 

@@ -1,4 +1,4 @@
-//! There are no users: who may connect may do everything.
+//! The `Auth` service: authentication is disabled, so every client may do everything.
 
 use crate::context::FacadeContext;
 use optik_etcd_api::errors::AUTH_NOT_ENABLED;
@@ -9,7 +9,7 @@ use optik_etcd_api::etcdserverpb::{
 };
 use tonic::{Request, Response, Status};
 
-/// That of an etcd whose users were never touched.
+/// The auth revision of an etcd whose users were never changed.
 const AUTH_REVISION: u64 = 1;
 
 #[derive(Clone, Debug)]

@@ -1,9 +1,8 @@
-//! Which of what is served a request may reach.
+//! Routing of requests, which keeps web browsers away from the gRPC services.
 //!
-//! There are no passwords, so a web page in a browser on this machine must not get further
-//! than our user lets it. A browser speaks HTTP/1.1 here, sends no media type of gRPC
-//! without asking first, and says which host it means and which page sends it: each of
-//! these alone keeps pages away from the services.
+//! The port has no passwords, so a web page in a browser on this machine must not reach the store.
+//! A browser uses HTTP/1.1 here, sends no gRPC media type without a preflight request, and names
+//! the host and the origin in its headers: each of these alone keeps pages away from the services.
 
 use axum::body::Body;
 use http::header::CONTENT_TYPE;
@@ -11,12 +10,12 @@ use http::{HeaderMap, Request, Response, StatusCode, Version};
 use optik_listener::is_cross_origin;
 use tonic::Status;
 
-/// What a request may reach.
+/// The route of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestRoute {
-    /// gRPC.
+    /// The gRPC services.
     Grpc,
-    /// Pages about the server, which change nothing.
+    /// The HTTP endpoints, which change nothing.
     Http,
     Forbidden,
 }
@@ -35,8 +34,8 @@ fn speaks_grpc<B>(request: &Request<B>) -> bool {
     request.version() == Version::HTTP_2 && is_grpc(request.headers())
 }
 
-/// `application/grpc`, perhaps with a format or parameters; not `application/grpc-web`,
-/// which is for browsers.
+/// Whether the content type is `application/grpc`, with any format or parameters; not
+/// `application/grpc-web`, which is for browsers.
 fn is_grpc(headers: &HeaderMap) -> bool {
     let kind = headers
         .get(CONTENT_TYPE)
@@ -45,7 +44,7 @@ fn is_grpc(headers: &HeaderMap) -> bool {
     rest.is_some_and(|rest| matches!(rest.first(), None | Some(b'+' | b';')))
 }
 
-/// In the language of whoever asks.
+/// The rejection, as a gRPC status or as plain HTTP.
 pub(crate) fn forbidden_response<B>(request: &Request<B>) -> Response<Body> {
     let text = "requests from web browsers are not allowed on this port";
     if speaks_grpc(request) {

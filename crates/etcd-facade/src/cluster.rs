@@ -1,4 +1,4 @@
-//! A cluster of one.
+//! The `Cluster` service of a cluster with one member.
 
 use crate::context::FacadeContext;
 use optik_etcd_api::etcdserverpb::cluster_server::Cluster;

@@ -1,4 +1,4 @@
-//! What every service needs: the store, our identity, the options.
+//! The context of every service: the store, the member's identity, the options.
 
 use crate::convert::signed;
 use crate::options::FacadeOptions;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use tokio::sync::watch as signal;
 use tonic::{Request, Status};
 
-/// A single member is elected once, in its first term after the empty one.
+/// The raft term: a single member is elected once, in its first term after the empty one.
 const RAFT_TERM: u64 = 2;
 
 #[derive(Clone, Debug)]
@@ -33,9 +33,9 @@ impl FacadeContext {
         }
     }
 
-    /// The id of the one member, which is also that of the cluster.
+    /// The id of the single member, which is also the id of the cluster.
     pub(crate) fn member_id(&self) -> u64 {
-        // Zero means "no leader" to clients.
+        // Clients take zero for "no leader".
         self.store.id().max(1)
     }
 
@@ -52,12 +52,12 @@ impl FacadeContext {
         })
     }
 
-    /// For operations that have no revision of their own.
+    /// A header with the current revision, for operations that have no revision of their own.
     pub(crate) fn header_now(&self) -> Option<ResponseHeader> {
         self.header(self.store.snapshot().revision())
     }
 
-    /// Where etcd does not say a revision.
+    /// A header without a revision, where etcd leaves it out.
     pub(crate) fn header_without_revision(&self) -> Option<ResponseHeader> {
         self.header(Revision::ZERO)
     }
@@ -69,17 +69,17 @@ impl FacadeContext {
         Ok(())
     }
 
-    /// Waits until the server is to stop.
+    /// Completes when the server is to stop.
     pub(crate) fn stopped(&self) -> impl Future<Output = ()> + Send + use<> {
         let mut stopping = self.stopping.clone();
         async move {
-            // A server that is gone has stopped as well.
+            // A dropped sender counts as a stop.
             let _ = stopping.wait_for(|stop| *stop).await;
         }
     }
 }
 
-/// Who writes, as far as an etcd client says.
+/// The origin of a write, from the client's user agent.
 pub(crate) fn origin_of<T>(request: &Request<T>, verb: &str) -> Origin {
     let agent = request.metadata().get("user-agent");
     let agent = agent.and_then(|agent| agent.to_str().ok());

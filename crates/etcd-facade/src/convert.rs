@@ -1,10 +1,10 @@
-//! Between the store's types and etcd's messages.
+//! Conversions between the store's types and etcd's messages.
 
 use bytes::Bytes;
 use optik_etcd_api::mvccpb::KeyValue;
 use optik_store::{KeyRange, Revision, Version};
 
-/// As etcd's messages write numbers that are never negative.
+/// A revision as etcd's messages encode it: a signed number that is never negative.
 pub(crate) fn signed(revision: Revision) -> i64 {
     signed_count(revision.get())
 }
@@ -13,12 +13,13 @@ pub(crate) fn signed_count(count: u64) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// `None` if it is negative.
+/// A revision from a message; `None` if it is negative.
 pub(crate) fn revision(number: i64) -> Option<Revision> {
     u64::try_from(number).ok().map(Revision::new)
 }
 
-/// No end is one key; an end of one zero byte is everything from the key on.
+/// The key range of a request. An empty end means one key; an end of one zero byte means all keys
+/// from `key` on.
 pub(crate) fn key_range(key: &[u8], range_end: &[u8]) -> KeyRange {
     match range_end {
         [] => KeyRange::one(key),
@@ -27,7 +28,7 @@ pub(crate) fn key_range(key: &[u8], range_end: &[u8]) -> KeyRange {
     }
 }
 
-/// A deletion has nothing but its key and its revision.
+/// A key-value message. For a deletion, only the key and the revision are set.
 pub(crate) fn key_value(version: &Version) -> KeyValue {
     KeyValue {
         key: Bytes::copy_from_slice(version.key()),

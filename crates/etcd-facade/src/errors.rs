@@ -1,4 +1,4 @@
-//! The one place that turns the store's errors into what etcd clients recognise.
+//! Conversion of the store's errors to the errors that etcd clients recognise.
 
 use optik_etcd_api::errors::{
     COMPACTED, DUPLICATE_KEY, FUTURE_REVISION, KEY_NOT_FOUND, KEY_NOT_PROVIDED, LEASE_EXISTS,
@@ -28,8 +28,7 @@ pub(crate) fn from_commit_error(error: &CommitError) -> Status {
     match error {
         CommitError::Txn(error) => from_txn_error(error),
         CommitError::NoSpace => NO_SPACE.into(),
-        // The store has logged the reason; clients need to know only that the write
-        // did not happen.
+        // The store has logged the cause; clients need to know only that the write did not happen.
         CommitError::Disk(_) => Status::unavailable("etcdserver: the disk refuses writes"),
         CommitError::Unknown(_) => TIMEOUT.into(),
         CommitError::Unavailable(_) => Status::unavailable("etcdserver: store unavailable"),
@@ -73,7 +72,7 @@ pub(crate) fn from_lease_error(error: &LeaseError) -> Status {
     }
 }
 
-/// The store may learn to fail in new ways before we do.
+/// For variants that are added to the store's errors later.
 fn unknown_error(error: &dyn std::error::Error) -> Status {
     tracing::warn!(%error, "store error has no etcd equivalent");
     Status::unavailable("etcdserver: store unavailable")

@@ -1,4 +1,4 @@
-//! Plain HTTP beside gRPC: what probes and `etcdctl` ask without a client library.
+//! The plain HTTP endpoints beside gRPC: health, version and metrics.
 
 use crate::context::FacadeContext;
 use crate::{ETCD_MINOR_VERSION, ETCD_VERSION};
@@ -37,7 +37,7 @@ async fn version() -> impl IntoResponse {
     ([(CONTENT_TYPE, "application/json")], body)
 }
 
-/// The few numbers of etcd's that dashboards rely on.
+/// The few etcd metrics that dashboards rely on.
 async fn metrics(State(context): State<FacadeContext>) -> impl IntoResponse {
     let Ok(status) = context.store.status().await else {
         return (StatusCode::SERVICE_UNAVAILABLE, String::new());
@@ -58,8 +58,8 @@ async fn metrics(State(context): State<FacadeContext>) -> impl IntoResponse {
     (StatusCode::OK, lines.concat())
 }
 
-/// A message above the receive limit is refused by the library with a code that
-/// etcd's clients take for a bad revision; etcd says that something ran out.
+/// Corrects the status of a request above the receive limit: the gRPC library uses a code that etcd
+/// clients take for an invalid revision; etcd uses `ResourceExhausted`.
 pub(crate) async fn map_oversized_message_status(mut response: Response<Body>) -> Response<Body> {
     let headers = response.headers_mut();
     let message = headers.get("grpc-message").map(HeaderValue::as_bytes);
@@ -71,10 +71,10 @@ pub(crate) async fn map_oversized_message_status(mut response: Response<Body>) -
     response
 }
 
-/// How the library begins, as it is escaped in the header.
+/// The beginning of the library's error message, percent-encoded as in the header.
 const OVERSIZED: &[u8] = b"Error,%20decoded%20message%20length%20too%20large";
 
-/// A gRPC client must hear "unimplemented" in its own language.
+/// The gRPC status `Unimplemented` for unknown methods.
 pub(crate) async fn unimplemented() -> Response<Body> {
     Status::unimplemented("unknown service or method").into_http()
 }

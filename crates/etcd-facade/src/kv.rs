@@ -1,4 +1,4 @@
-//! Reading and writing keys.
+//! The `KV` service: range, put, delete, transactions and compaction.
 
 use crate::context::{FacadeContext, origin_of};
 use crate::convert::{key_value, revision};
@@ -103,7 +103,8 @@ impl KvService {
         result.map_err(|error| errors::from_commit_error(&error))
     }
 
-    /// Compaction to zero is fine with etcd until something has been compacted.
+    /// Whether a compaction has nothing to do: etcd accepts a compaction to zero until something
+    /// has been compacted.
     fn is_noop_compaction(&self, target: Revision) -> bool {
         target == Revision::ZERO && self.0.store.snapshot().oldest() <= Revision::FIRST
     }

@@ -1,4 +1,4 @@
-//! Leases.
+//! The `Lease` service.
 
 use crate::context::FacadeContext;
 use crate::convert::signed_count;
@@ -17,9 +17,9 @@ use optik_store::{LEASE_TTL_SECONDS_MAX, LeaseError, LeaseId, LeaseInfo};
 use std::time::Duration;
 use tonic::{Request, Response, Status, Streaming};
 
-/// etcd grants no less, whatever is asked for: a lease must outlive an election.
+/// The shortest TTL that etcd grants: a lease must outlive an election.
 const TTL_SECONDS_MIN: u64 = 2;
-/// What a client hears of a lease that does not exist.
+/// The TTL that is reported for a lease that does not exist.
 const TTL_LEASE_NOT_FOUND: i64 = -1;
 
 #[derive(Clone, Debug)]
@@ -64,7 +64,8 @@ impl Lease for LeaseService {
         request: Request<Streaming<LeaseKeepAliveRequest>>,
     ) -> Result<Response<Self::LeaseKeepAliveStream>, Status> {
         let context = self.0.clone();
-        // Read by read: a client that does not take its answers is not read from.
+        // Requests are processed one at a time: while a client does not read its responses, its
+        // requests are not read.
         let responses = request.into_inner().then(move |request| {
             let context = context.clone();
             async move { keep_alive(&context, request?.id).await }
@@ -115,8 +116,8 @@ fn granted_seconds(asked: i64) -> Result<u64, Status> {
 }
 
 async fn keep_alive(context: &FacadeContext, id: i64) -> Result<LeaseKeepAliveResponse, Status> {
-    // The header comes first: a lease that is revoked at the next revision must not
-    // seem to have been alive after it.
+    // The header comes first: a lease that is revoked at the next revision must not seem to have
+    // been alive after it.
     let header = context.header_now();
     let ttl = match context.store.keep_lease_alive(LeaseId(id)).await {
         Ok(ttl) => signed_count(ttl.as_secs()),

@@ -1,11 +1,10 @@
-//! etcd's v3 gRPC over the Optik store.
+//! etcd's v3 gRPC API over the Optik store.
 //!
-//! kube-apiserver, `etcdctl` and every other etcd client see a single etcd member
-//! that is always the leader. Requests are translated at this edge; everything that
-//! decides anything is in the store.
+//! kube-apiserver, `etcdctl` and every other etcd client see a single etcd member that is always
+//! the leader. This crate translates requests and responses; the store makes all decisions.
 //!
-//! One port speaks gRPC (HTTP/2 with prior knowledge) and the few plain HTTP pages
-//! that probes ask for. Whoever reaches it may do everything, but for web pages ([`browser_guard`]).
+//! One port serves gRPC (HTTP/2 with prior knowledge) and the HTTP endpoints that probes use. Every
+//! client that reaches the port may do everything, except web pages ([`browser_guard`]).
 
 mod auth;
 mod browser_guard;
@@ -26,8 +25,8 @@ mod watch;
 pub use options::{FacadeLimits, FacadeOptions};
 pub use server::Facade;
 
-/// What we say we are. kube-apiserver turns features on and off by it: streaming
-/// lists need 3.5.13 or later.
+/// The reported etcd version. kube-apiserver enables features by it: streaming lists need 3.5.13 or
+/// later.
 pub const ETCD_VERSION: &str = "3.6.8";
-/// The same for the cluster and its storage format.
+/// The reported version of the cluster and its storage format.
 const ETCD_MINOR_VERSION: &str = "3.6.0";

@@ -1,4 +1,4 @@
-//! What operators ask: status, backups, hashes, space.
+//! The `Maintenance` service: status, snapshots, hashes, defragmentation, alarms.
 
 use crate::context::FacadeContext;
 use crate::convert::{revision, signed, signed_count};
@@ -16,7 +16,7 @@ use optik_etcd_api::etcdserverpb::{
 use optik_store::{Export, KeyRange, RangeError, RangeQuery, Revision, Snapshot, Version};
 use tonic::{Request, Response, Status};
 
-/// etcd's way to say that nothing has been compacted.
+/// etcd's compact revision if nothing has been compacted.
 const NEVER_COMPACTED: i64 = -1;
 
 #[derive(Clone, Debug)]
@@ -28,7 +28,7 @@ impl Maintenance for MaintenanceService {
         &self,
         request: Request<AlarmRequest>,
     ) -> Result<Response<AlarmResponse>, Status> {
-        // There is never an alarm, so there is none to list and none to lift.
+        // There are never alarms, so none are listed and none can be disarmed.
         if request.into_inner().action() == AlarmAction::Activate {
             return Err(Status::unimplemented("etcdserver: alarms cannot be raised"));
         }
@@ -45,7 +45,7 @@ impl Maintenance for MaintenanceService {
         Ok(Response::new(StatusResponse {
             header: self.0.header(status.revision),
             version: ETCD_VERSION.into(),
-            // A store in memory has no size on disk, but `etcdctl` divides by this.
+            // A store in memory has no size on disk, but `etcdctl` divides by this number.
             db_size: signed_count(status.disk_bytes.max(in_use).max(1)),
             db_size_in_use: signed_count(in_use),
             leader: self.0.member_id(),
@@ -116,8 +116,8 @@ impl Maintenance for MaintenanceService {
     }
 }
 
-/// The store's own format: what `etcdctl snapshot save` writes can be restored by
-/// Optik only. The last blob is the hash, which does not count as remaining.
+/// The chunks of a snapshot in the store's own format: a file that `etcdctl snapshot save` writes
+/// can be restored by Optik only. The last chunk is the hash, which does not count as remaining.
 fn snapshot_blobs(export: Export) -> impl Iterator<Item = Result<SnapshotResponse, Status>> {
     const HASH_BYTES: u64 = 32;
     let mut remaining = export.bytes().saturating_sub(HASH_BYTES);
@@ -139,7 +139,7 @@ fn compact_revision(snapshot: &Snapshot) -> i64 {
     }
 }
 
-/// Equal states have equal hashes, whatever led to them.
+/// The hash of the state at a revision. Equal states have equal hashes, whatever their history.
 fn hash_at(snapshot: &Snapshot, at: Revision) -> Result<u32, RangeError> {
     let mut query = RangeQuery::new(KeyRange::all());
     query.at = Some(at);
@@ -153,7 +153,7 @@ fn hash_at(snapshot: &Snapshot, at: Revision) -> Result<u32, RangeError> {
 
 fn hash_version(hasher: &mut crc32fast::Hasher, version: &Version) {
     for bytes in [&version.key()[..], &version.value()[..]] {
-        // With their lengths, so that "ab","c" differs from "a","bc".
+        // The lengths are hashed too, so that "ab","c" differs from "a","bc".
         hasher.update(&(bytes.len() as u64).to_le_bytes());
         hasher.update(bytes);
     }

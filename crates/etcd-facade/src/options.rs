@@ -1,40 +1,42 @@
+//! The options of the façade.
+
 use optik_listener::ConnectionLimiter;
 use optik_supervisor::Supervisor;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_rustls::rustls::ServerConfig;
 
-/// Of a façade that shares with nobody.
+/// The limit of connections when the façade does not share a limiter with other ports.
 const CONNECTIONS_MAX: usize = 4096;
 
-/// How the façade presents itself and what it allows.
+/// The identity and the limits of the façade.
 #[derive(Clone, Debug)]
 pub struct FacadeOptions {
-    /// The name of the one member.
+    /// The name of the single member.
     pub member_name: String,
-    /// Where clients find it; `etcdctl --cluster` goes there.
+    /// The advertised client URLs, which `etcdctl --cluster` uses.
     pub client_urls: Vec<String>,
     /// Plain text if `None`. It should offer `h2` and `http/1.1` by ALPN.
     pub tls: Option<Arc<ServerConfig>>,
-    /// How often a watch that asked for it learns how far it is, if nothing happens.
+    /// The interval of progress notifications for watches that requested them and have no events.
     pub progress_notify_interval: Duration,
-    /// How long requests may go on after shutdown has begun.
+    /// How long requests may continue after shutdown has begun.
     pub drain_max: Duration,
-    /// Looks after the port.
+    /// Supervises the task of the port.
     pub supervisor: Supervisor,
-    /// How many connections there may be, together with all other ports that share this.
+    /// The limit of connections, shared with the other ports that use the same limiter.
     pub connections: ConnectionLimiter,
     pub limits: FacadeLimits,
 }
 
-/// Bounds on what clients can make us hold.
+/// Limits of the memory that clients can occupy.
 #[derive(Clone, Copy, Debug)]
 pub struct FacadeLimits {
     pub streams_per_connection_max: u32,
     pub watches_per_stream_max: usize,
-    /// A larger request is refused by name; etcd's `--max-request-bytes`.
+    /// A larger request is rejected with etcd's error for it; etcd's `--max-request-bytes`.
     pub request_bytes_max: usize,
-    /// A watch response that may be split is split at this size.
+    /// A watch response is split at this size if the client accepts fragments.
     pub fragment_bytes_max: usize,
 }
 

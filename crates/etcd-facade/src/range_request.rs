@@ -1,4 +1,4 @@
-//! Reading ranges as etcd does: what the store is asked for, and what is made of it.
+//! Range requests: conversion to a query of the store, and of its result to a response.
 
 use crate::convert::{key_range, key_value, revision, signed_count};
 use optik_etcd_api::errors::{INVALID_SORT_OPTION, KEY_NOT_PROVIDED};
@@ -8,7 +8,7 @@ use optik_store::{RangeQuery, RangeResult, Revision, RevisionFilter, Version};
 use std::cmp::Ordering;
 use tonic::Status;
 
-/// What is done with the store's answer.
+/// How the query result is sorted, limited and projected.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RangeProjection {
     limit: Option<usize>,
@@ -22,7 +22,7 @@ struct RangeSort {
     descending: bool,
 }
 
-/// Splits a request into a query and the shape of its answer.
+/// Splits a request into a query and the projection of its result.
 pub(crate) fn parse_range(request: &RangeRequest) -> Result<(RangeQuery, RangeProjection), Status> {
     if request.key.is_empty() {
         return Err(KEY_NOT_PROVIDED.into());
@@ -31,15 +31,15 @@ pub(crate) fn parse_range(request: &RangeRequest) -> Result<(RangeQuery, RangePr
     let order = SortOrder::try_from(request.sort_order).map_err(invalid)?;
     let target = SortTarget::try_from(request.sort_target).map_err(invalid)?;
     let limit = usize::try_from(request.limit).ok().filter(|max| *max > 0);
-    // What is sorted by order must be complete before it is cut. Not so if only a
-    // target is named: etcd sorts the first keys then, and so do we.
+    // A sorted result must be complete before it is limited. This does not hold if only a sort
+    // target is given: etcd then sorts the first keys only, and so does this façade.
     let fetched = limit.filter(|_| order == SortOrder::None);
     let query = RangeQuery {
         range: key_range(&request.key, &request.range_end),
         at: Some(request.revision)
             .filter(|number| *number > 0)
             .and_then(revision),
-        // One more, to know whether there is more.
+        // One more than requested, to compute `more`.
         limit: fetched.map(|limit| limit.saturating_add(1)),
         count_only: request.count_only,
         filter: revision_filter(request),
@@ -52,7 +52,7 @@ pub(crate) fn parse_range(request: &RangeRequest) -> Result<(RangeQuery, RangePr
     Ok((query, shape))
 }
 
-/// The store answers in key order, so the commonest wishes need no sorting.
+/// The sort that is needed, if any: the store returns keys in order.
 fn sort(order: SortOrder, by: SortTarget) -> Option<RangeSort> {
     match (order, by) {
         (SortOrder::None | SortOrder::Ascend, SortTarget::Key) => None,
@@ -63,7 +63,8 @@ fn sort(order: SortOrder, by: SortTarget) -> Option<RangeSort> {
     }
 }
 
-/// Zero is no bound. A negative maximum admits nothing, a negative minimum everything.
+/// The revision bounds of a request. Zero is no bound; a negative maximum admits nothing, a
+/// negative minimum everything.
 fn revision_filter(request: &RangeRequest) -> RevisionFilter {
     let min = |number: i64| Some(number).filter(|n| *n > 0).and_then(revision);
     let max = |number: i64| (number != 0).then(|| revision(number).unwrap_or(Revision::ZERO));

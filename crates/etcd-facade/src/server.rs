@@ -1,4 +1,4 @@
-//! Accepting connections, and letting go of them.
+//! The gRPC server: accepting connections and graceful shutdown.
 
 use crate::auth::AuthService;
 use crate::browser_guard::{self, RequestRoute};
@@ -40,14 +40,14 @@ use tokio_rustls::TlsAcceptor;
 use tonic::service::Routes;
 
 const LISTENER: Task = Task::serving("etcd-listener");
-/// What a message may have beside the request in it, as etcd reckons.
+/// etcd's allowance for a message beside the request in it.
 const MESSAGE_OVERHEAD_BYTES: usize = 512 << 10;
 const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
-/// Peers that vanish without a word are noticed by these.
+/// HTTP/2 keepalive; detects peers that vanished.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
 const KEEPALIVE_ANSWER_MAX: Duration = Duration::from_secs(20);
 const HTTP1_HEAD_MAX: Duration = Duration::from_secs(10);
-/// Connections on which nobody has asked anything by then are closed.
+/// Connections without a request by this time are closed.
 const FIRST_REQUEST_MAX: Duration = Duration::from_secs(32);
 
 /// Serves a store to etcd clients.
@@ -68,7 +68,7 @@ impl Facade {
 
     /// Serves until `shutdown` completes, then lets requests finish for a while.
     ///
-    /// Watches end at once then, so that their clients look for another server.
+    /// Watches end at once on shutdown, so that their clients switch to another server.
     pub async fn serve(self, listener: TcpListener, shutdown: impl Future<Output = ()>) {
         let (stop, stopping) = signal::channel(false);
         let context = FacadeContext::new(self.store, Arc::clone(&self.options), stopping);
@@ -92,7 +92,7 @@ impl Facade {
             .into_inner()
             .unwrap_or_else(PoisonError::into_inner);
         let drained = async { while connections.join_next().await.is_some() {} };
-        // Those that are left are cut off with the set.
+        // Connections that are left are aborted when the set is dropped.
         let _ = timeout(self.options.drain_max, drained).await;
     }
 }
@@ -100,21 +100,21 @@ impl Facade {
 #[derive(Clone)]
 struct ConnectionServer {
     context: FacadeContext,
-    /// gRPC.
+    /// The gRPC services.
     services: Router,
-    /// What is plain HTTP.
+    /// The plain HTTP endpoints.
     pages: Router,
     protocol: Builder<TokioExecutor>,
     tls: Option<TlsAcceptor>,
 }
 
 impl ConnectionServer {
-    /// Never returns.
+    /// Accepts connections; never returns.
     async fn accept_all(&self, listener: &TcpListener, connections: &Mutex<JoinSet<()>>) {
         let begin = |stream, slot| {
             let mut connections = connections.lock().unwrap_or_else(PoisonError::into_inner);
             while connections.try_join_next().is_some() {}
-            // Spawned here: one connection. If it panics, its client connects again.
+            // Spawned here: one connection. If it panics, its client reconnects.
             connections.spawn(self.clone().connection(stream, slot))
         };
         let shared = &self.context.options.connections;
@@ -122,7 +122,7 @@ impl ConnectionServer {
     }
 
     async fn connection(self, stream: TcpStream, slot: ConnectionSlot) {
-        // Answers are small and awaited; waiting to fill a packet only delays them.
+        // Responses are small and clients wait for them; Nagle's algorithm would only delay them.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "cannot set TCP_NODELAY");
         }
@@ -176,7 +176,7 @@ impl ConnectionServer {
     }
 }
 
-/// Completes when a connection has lasted for a while without a request.
+/// Completes when a connection has had no request within [`FIRST_REQUEST_MAX`].
 async fn wait_for_first_request_timeout(heard: &AtomicBool) {
     sleep(FIRST_REQUEST_MAX).await;
     if heard.load(Ordering::Relaxed) {
@@ -184,8 +184,8 @@ async fn wait_for_first_request_timeout(heard: &AtomicBool) {
     }
 }
 
-/// HTTP/1.1 and HTTP/2, told apart by the first bytes. We never complain about
-/// keepalive pings: etcd clients send one every two seconds.
+/// Serves HTTP/1.1 and HTTP/2, which are distinguished by the first bytes. Keepalive pings are not
+/// limited: etcd clients send one every two seconds.
 fn http_builder(options: &FacadeOptions) -> Builder<TokioExecutor> {
     let mut builder = Builder::new(TokioExecutor::new());
     builder
@@ -201,7 +201,7 @@ fn http_builder(options: &FacadeOptions) -> Builder<TokioExecutor> {
     builder
 }
 
-/// What etcd's clients ask for, and nothing else.
+/// The gRPC services that etcd clients use.
 fn services(context: &FacadeContext) -> Router {
     let received_max = context.options.limits.request_bytes_max + MESSAGE_OVERHEAD_BYTES;
     let context = || context.clone();

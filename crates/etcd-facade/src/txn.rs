@@ -1,4 +1,4 @@
-//! Transactions: what the store is to do, and how its results are told.
+//! Transactions: conversion of requests to the store's operations, and of results to responses.
 
 use crate::convert::{key_range, key_value, signed, signed_count};
 use crate::range_request::{self, RangeProjection};
@@ -17,7 +17,7 @@ use optik_store::{
 };
 use tonic::Status;
 
-/// What a transaction wants to know of each operation, in the order of the request.
+/// How to convert the result of each operation, in the order of the request.
 #[derive(Clone, Debug)]
 pub(crate) struct TxnResponsePlan {
     success: Vec<OpResponsePlan>,
@@ -81,12 +81,13 @@ fn operation(request: &RequestOp) -> Result<(Op, OpResponsePlan), Status> {
             let (txn, wishes) = parse_txn(request)?;
             Ok((Op::Txn(Box::new(txn)), OpResponsePlan::Txn(wishes)))
         }
-        // What etcd says to an operation it does not know.
+        // etcd's error for an unknown operation.
         None => Err(KEY_NOT_FOUND.into()),
     }
 }
 
-/// A negative revision is the newest in a plain read, but compacted in a transaction.
+/// In a plain range request a negative revision means the newest; in a transaction etcd reports it
+/// as compacted.
 fn negative_revision_as_compacted(query: RangeQuery) -> RangeQuery {
     RangeQuery {
         at: Some(Revision::ZERO),
@@ -104,8 +105,8 @@ pub(crate) fn put(request: &PutRequest) -> Result<Put, Status> {
     if request.ignore_lease && request.lease != 0 {
         return Err(LEASE_PROVIDED.into());
     }
-    // A copy: the request is a slice of a network buffer, which would otherwise live
-    // as long as the value.
+    // A copy: the request is a slice of a network buffer, which would otherwise live as long as the
+    // value.
     let value = || Bytes::copy_from_slice(&request.value);
     Ok(Put {
         key: Key::from(&request.key),
@@ -141,7 +142,7 @@ fn compare(request: &Compare) -> Result<optik_store::Compare, Status> {
     })
 }
 
-/// An operand that does not fit its target counts as zero or empty.
+/// The operand of a comparison. An operand of another type than the target counts as zero or empty.
 fn operand(
     relation: Relation,
     target: CompareTarget,
@@ -189,8 +190,8 @@ fn operand(
     }
 }
 
-/// The store's numbers are not negative: every one of them is greater than a
-/// negative operand.
+/// Converts a comparison with a signed number to unsigned: the store's numbers are not negative, so
+/// each is greater than a negative operand.
 fn clamp_to_unsigned(relation: Relation, than: i64) -> (Relation, u64) {
     match (u64::try_from(than), relation) {
         (Ok(than), _) => (relation, than),
@@ -199,7 +200,7 @@ fn clamp_to_unsigned(relation: Relation, than: i64) -> (Relation, u64) {
     }
 }
 
-/// Tells the results of a transaction under its own header.
+/// Converts the results of a transaction to a response with `header`.
 pub(crate) fn txn_response(
     wishes: &TxnResponsePlan,
     result: TxnResult,
@@ -207,7 +208,7 @@ pub(crate) fn txn_response(
 ) -> TxnResponse {
     let mut told = TxnResponseBuilder {
         revision: result.revision,
-        // Reads before the first write tell the revision from before.
+        // Reads before the first write report the revision before the transaction.
         written: false,
     };
     if writes(&result) {
@@ -225,9 +226,9 @@ fn writes(result: &TxnResult) -> bool {
     })
 }
 
-/// How far the telling has come.
+/// The state of the conversion.
 struct TxnResponseBuilder {
-    /// Before the transaction.
+    /// The revision before the transaction.
     revision: Revision,
     written: bool,
 }
@@ -277,7 +278,7 @@ impl TxnResponseBuilder {
                 )))
             }
             (OpResponsePlan::Txn(wishes), OpResult::Txn(inner)) => {
-                // Nobody fills in the header of a nested transaction in etcd.
+                // etcd leaves the header of a nested transaction empty.
                 let header = Some(ResponseHeader::default());
                 Some(Outcome::ResponseTxn(self.build_txn(wishes, inner, header)))
             }
@@ -285,7 +286,7 @@ impl TxnResponseBuilder {
         }
     }
 
-    /// Headers inside a transaction carry nothing but a revision.
+    /// The header of an operation in a transaction; it has a revision only.
     fn header(&self) -> Option<ResponseHeader> {
         let revision = if self.written {
             self.revision.next()

@@ -1,4 +1,4 @@
-//! Watches: one task per gRPC stream, many watches on it.
+//! The `Watch` service: one task per gRPC stream, with many watches on it.
 
 mod events;
 mod ready_queue;
@@ -12,8 +12,8 @@ use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-/// Responses on their way into the connection. A client that does not read fills
-/// them up, and its watches then wait in the store, where they cost nothing.
+/// Responses buffered for the connection. If a client does not read, the buffer fills up, and its
+/// watches wait in the store, where they cost nothing.
 const RESPONSES_QUEUED_MAX: usize = 8;
 
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! The same requests get the same answers as from etcd 3.6.8.
+//! Compares the responses to a script of requests with those of etcd 3.6.8.
 
 mod support;
 
@@ -6,10 +6,10 @@ use support::{Server, script};
 
 const ETCD_SAYS: &str = include_str!("golden/etcd-3.6.8.txt");
 
-/// Where we differ and mean to; see each one.
+/// Intended differences from etcd; each one is explained.
 const DIFFERENT_ON_PURPOSE: &[AllowedDifference] = &[AllowedDifference {
-    // etcd remembers a hash from the compaction to revision 0, and takes the question
-    // for the newest revision for one about that.
+    // etcd caches a hash from the compaction to revision 0, and returns it for a request for the
+    // newest revision.
     request: "hash",
     etcd: "compact_revision: -1, hash_revision: 0 }",
     ours: "compact_revision: 36, hash_revision: 36 }",

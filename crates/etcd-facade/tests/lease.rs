@@ -1,4 +1,4 @@
-//! Leases beyond what the transcript of etcd covers: those need a clock.
+//! Tests of leases that need a clock, which the transcript of etcd does not cover.
 
 mod support;
 

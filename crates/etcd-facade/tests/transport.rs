@@ -1,4 +1,4 @@
-//! One port for gRPC and plain HTTP; limits; backups; who wrote what.
+//! Tests of the port: gRPC and plain HTTP, limits, snapshots, and the origin of writes.
 
 mod support;
 
@@ -50,8 +50,8 @@ async fn plain_http_answers_on_the_same_port() {
     }
 }
 
-/// CVE-2018-1098, CVE-2018-1099: a page in a browser writes without being asked, or reads
-/// under a name that it has pointed at this machine.
+/// CVE-2018-1098, CVE-2018-1099: a web page in a browser writes by a cross-origin request, or reads
+/// through a host name that resolves to this machine (DNS rebinding).
 #[tokio::test]
 async fn browser_web_pages_cannot_reach_grpc_services() {
     let server = Server::start().await;
@@ -148,7 +148,8 @@ async fn connections_beyond_limit_wait() {
         ..FacadeOptions::default()
     })
     .await;
-    // Our own is the first; each of these is served after the one before it is gone.
+    // The test's own connection is the first; each of these is accepted after the previous one is
+    // closed.
     for _ in 0..5 {
         assert!(http(&server, "GET /health").await.contains("true"));
     }

@@ -1,4 +1,4 @@
-//! The watch protocol beyond the checklist.
+//! Tests of the watch protocol beyond the checklist.
 
 mod support;
 
@@ -21,7 +21,7 @@ fn values(response: &WatchResponse) -> Vec<String> {
         .collect()
 }
 
-/// Reads until `count` events have come; checks what every watch promises.
+/// Reads until `count` events have arrived; checks the guarantees of every watch.
 async fn events(stream: &mut WatchStream, count: usize) -> Vec<WatchResponse> {
     let mut responses: Vec<WatchResponse> = Vec::new();
     let mut seen = 0;
@@ -82,7 +82,7 @@ async fn watch_from_future_revision_is_silent_until_then() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch("a", 4)).await;
-    // A progress report now would make the client resume too early.
+    // A progress response now would make the client resume too early.
     stream.ask_progress();
     for value in ["2", "3", "4"] {
         server.put("a", value).await;
@@ -232,7 +232,7 @@ async fn slow_watch_client_blocks_nobody_and_loses_no_events() {
     let server = Server::start().await;
     let mut slow = WatchStream::open(connect(&format!("http://{}", server.address)).await);
     slow.created(watch_prefix("k/", 0)).await;
-    // Far more than the connection, our queue and the store's mailbox take.
+    // Far more than the buffers of the connection, the response queue and the store's watch hold.
     for number in 0..1500 {
         server
             .put(&format!("k/{number:04}"), vec![b'x'; 10_000])
@@ -273,18 +273,17 @@ async fn busy_watch_does_not_starve_other_watches() {
             waited += response.events.len();
         }
     }
-    // The quiet one needs three turns to look through this history, and the busy one
-    // gets 512 commits per turn: once more than that was underway.
+    // The quiet watch needs three polls to read this history, and the busy one gets 512 commits per
+    // poll; one more poll was in progress.
     assert!(waited <= 4 * 512, "{waited} events came first");
 }
 
-/// What is known of one stream while several clients write.
+/// The observations on one stream while several clients write.
 #[derive(Default)]
 struct StreamHistory {
     /// The revisions of the events of each watch.
     seen: BTreeMap<i64, Vec<i64>>,
-    /// Revisions up to which the stream said it was complete, and how many events
-    /// each watch had by then.
+    /// The revisions of progress responses, and the number of events of each watch by then.
     complete: Vec<(i64, BTreeMap<i64, usize>)>,
 }
 
@@ -377,7 +376,7 @@ async fn disconnected_watch_clients_leave_no_watchers() {
     assert!(tasks() > 2 * CLIENTS, "a connection and a stream each");
     drop(streams);
     let gone = async {
-        // The server and our first connection stay.
+        // The server and the first connection of the test remain.
         while tasks() >= CLIENTS {
             tokio::task::yield_now().await;
         }

@@ -1,4 +1,4 @@
-//! How many connections there are at a time, and who makes room for others.
+//! The limit of concurrent connections, and the eviction of unauthenticated ones.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,11 +9,11 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 
-/// How long we wait when there is no room, or no connection can be accepted, as when files
-/// run out.
+/// The pause when the limit is reached, or when accepting fails, for example for lack of file
+/// descriptors.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// So many connections at a time, on all ports that share this.
+/// A limit of concurrent connections for all ports that share it.
 #[derive(Clone, Debug)]
 pub struct ConnectionLimiter {
     shared: Arc<ConnectionSlots>,
@@ -25,15 +25,15 @@ struct ConnectionSlots {
     unauthenticated: Mutex<UnauthenticatedConnections>,
 }
 
-/// Connections whose clients have not proven who they are.
+/// Connections whose clients have not been authenticated.
 #[derive(Debug, Default)]
 struct UnauthenticatedConnections {
     next: u64,
-    /// In the order in which they came; without a task when that is about to begin.
+    /// Ordered by time of acceptance; `None` until the task of a connection has started.
     open: BTreeMap<u64, Option<AbortHandle>>,
 }
 
-/// One connection; counts until its last clone is dropped.
+/// The slot of one connection; it is released when its last clone is dropped.
 #[derive(Clone, Debug)]
 pub struct ConnectionSlot(Arc<ConnectionSlotInner>);
 
@@ -59,9 +59,9 @@ impl ConnectionLimiter {
 
     /// Accepts connections; `begin` starts the task of each. Never returns.
     ///
-    /// When there are as many as there may be, the oldest stranger is let go for the next
-    /// connection. So a flood of silent connections competes with itself: a client has as
-    /// long to prove who it is as it takes to fill all slots.
+    /// When the limit is reached, the oldest unauthenticated connection is evicted for the next
+    /// one. So a flood of silent connections competes with itself: a client has as long to
+    /// authenticate as it takes to fill all slots.
     pub async fn accept_all(
         &self,
         listener: &TcpListener,
@@ -100,7 +100,7 @@ impl ConnectionLimiter {
                 break permit;
             }
             self.shared.evict_oldest();
-            // Not for ever: who was let go may have something to finish.
+            // With a timeout: the evicted task may have something to finish.
             let permit = timeout(RETRY_PAUSE, Arc::clone(slots).acquire_owned()).await;
             if let Ok(Ok(permit)) = permit {
                 break permit;
@@ -121,20 +121,20 @@ impl ConnectionLimiter {
 
 impl ConnectionSlots {
     fn unauthenticated(&self) -> MutexGuard<'_, UnauthenticatedConnections> {
-        // Nothing is left half done under this lock.
+        // A panic under this lock cannot leave the state inconsistent.
         self.unauthenticated
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn set_task(&self, number: u64, task: AbortHandle) {
-        // It may have ended by now, or have been proven.
+        // The connection may have ended or been authenticated by now.
         if let Some(open) = self.unauthenticated().open.get_mut(&number) {
             *open = Some(task);
         }
     }
 
-    /// Ends the oldest connection of a stranger, if there is one.
+    /// Aborts the oldest unauthenticated connection, if there is one.
     fn evict_oldest(&self) {
         let mut strangers = self.unauthenticated();
         let begun = strangers.open.iter().find(|(_, task)| task.is_some());
@@ -148,7 +148,7 @@ impl ConnectionSlots {
 }
 
 impl ConnectionSlot {
-    /// The client has proven who it is: its connection makes room for nobody.
+    /// Marks the client as authenticated; its connection is not evicted any more.
     pub fn mark_authenticated(&self) {
         if !self.0.authenticated.swap(true, Ordering::Relaxed) {
             self.0.shared.unauthenticated().open.remove(&self.0.number);

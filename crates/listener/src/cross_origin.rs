@@ -1,12 +1,13 @@
-//! A port on this machine that asks for no credentials must still tell our user's
-//! tools from web pages in our user's browser: those can send requests to it too.
+//! Detection of cross-origin requests, for ports without authentication: web pages in a browser on
+//! this machine can send requests to loopback ports too, and must be told apart from the user's own
+//! tools.
 
 use http::header::{HOST, ORIGIN};
 use http::{HeaderMap, Uri};
 use std::net::IpAddr;
 
-/// Whether a request comes from a page of another site, or through a foreign name
-/// that was pointed at this machine.
+/// Whether a request comes from a page of another origin, or through a foreign host name that
+/// resolves to this machine (DNS rebinding).
 #[must_use]
 pub fn is_cross_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let named = uri.authority().map(http::uri::Authority::as_str);
@@ -14,7 +15,7 @@ pub fn is_cross_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     let host = match (named, header(HOST)) {
         (Some(host), _) | (None, Some(Ok(host))) => Some(host),
         (None, Some(Err(_))) => return true,
-        // Old and simple clients leave it out; browsers never do.
+        // Old and simple clients omit it; browsers never do.
         (None, None) => None,
     };
     if host.is_some_and(|host| !is_loopback_host(host)) {
@@ -31,7 +32,8 @@ pub fn is_cross_origin(uri: &Uri, headers: &HeaderMap) -> bool {
     }
 }
 
-/// Strict: whoever writes it in an unusual way wants us to misread it.
+/// Whether the host of a header is a loopback address or `localhost`. Strict: an unusual spelling
+/// is rejected, because it is meant to be misread.
 fn is_loopback_host(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').unwrap_or_default(),

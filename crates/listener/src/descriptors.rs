@@ -1,16 +1,15 @@
-//! How many files and sockets this process may have open, and who gets them.
+//! The limit of open file descriptors, and the share of it for connections.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What is not for connections: the store's files, connections to etcd and to webhooks,
-/// logs, certificates, the runtime itself.
+/// Descriptors that connections must not use: the store's files, connections to etcd and to
+/// webhooks, logs, certificates, the runtime itself.
 const RESERVED_DESCRIPTORS_MAX: u64 = 1024;
 
-/// Takes as many as the system lets us have without asking anybody; returns how many there
-/// are then.
+/// Raises the soft limit of file descriptors to the hard limit; returns the resulting limit.
 ///
-/// The limit that processes are started with is usually 1,024, for the sake of programs
-/// that use `select`. Those that do not are to raise it themselves.
+/// Processes usually start with a soft limit of 1,024, for the sake of programs that use `select`.
+/// Other programs are expected to raise it themselves.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     if limit.current != limit.maximum {
@@ -22,11 +21,11 @@ pub fn raise_limit() -> u64 {
             tracing::debug!(%error, "cannot raise the limit of open files");
         }
     }
-    // No limit is as good as a very high one.
+    // No limit is treated as a very high one.
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// How many of so many descriptors connections may have: never more than half of few.
+/// How many of `limit` descriptors are for connections: at least half of them.
 #[must_use]
 pub fn for_connections(limit: u64) -> usize {
     let reserved = RESERVED_DESCRIPTORS_MAX.min(limit / 2);

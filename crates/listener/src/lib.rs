@@ -1,9 +1,9 @@
-//! Which connections a process accepts, and how many.
+//! Accepting TCP connections within a limit.
 //!
-//! All ports of a process draw on one [`ConnectionLimiter`], which never takes the descriptors
-//! that the store needs ([`descriptors`]). When there are no more, connections whose clients
-//! have not proven who they are make room, the oldest first. Ports that ask for no
-//! credentials are for programs on this machine, not for web pages ([`is_cross_origin`]).
+//! All ports of a process share one [`ConnectionLimiter`], which never takes the file descriptors
+//! that the store needs ([`descriptors`]). When the limit is reached, unauthenticated connections
+//! are evicted, the oldest first. Ports without authentication are for programs on this machine,
+//! not for web pages ([`is_cross_origin`]).
 
 mod connection_limiter;
 mod cross_origin;

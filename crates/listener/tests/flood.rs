@@ -1,4 +1,4 @@
-//! Who gets in when there are too many.
+//! Tests of the connection limiter under a flood of connections.
 
 use optik_listener::{ConnectionLimiter, ConnectionSlot};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Greets every client, and believes those that say something.
+/// Greets every client, and authenticates those that send something.
 async fn greet(mut stream: TcpStream, slot: ConnectionSlot) {
     let _ = stream.write_all(b"!").await;
     let mut said = [0];
@@ -65,7 +65,7 @@ async fn unauthenticated_connections_are_evicted_oldest_first() {
     for stream in left {
         assert!(prove(stream).await, "the newest are still there");
     }
-    // Now all are proven: the next one waits until one of them leaves.
+    // All are authenticated now: the next one waits until one of them disconnects.
     let mut next = TcpStream::connect(one).await.unwrap();
     let mut byte = [0];
     let mut greeting = Box::pin(next.read_exact(&mut byte));

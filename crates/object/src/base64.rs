@@ -1,5 +1,5 @@
-//! Base64 for URLs, without padding, with Go's error text: clients see it when they
-//! mangle a continue token.
+//! URL-safe base64 without padding, for continue tokens. Decoding errors carry Go's text, which
+//! clients see when they mangle a continue token.
 
 use std::fmt::Write;
 
@@ -19,7 +19,7 @@ pub(crate) fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// Line ends are skipped and spare bits ignored, as Go does.
+/// Skips line ends and ignores spare bits, as Go does.
 pub(crate) fn decode(text: &str) -> Result<Vec<u8>, String> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3 + 3);
     let (mut word, mut bits, mut symbols) = (0_u32, 0, 0_usize);

@@ -1,8 +1,8 @@
-//! The one spelling of an object that is stored.
+//! The canonical serializer: the single byte form in which an object is stored.
 //!
-//! Equal objects have equal bytes, so "did this write change anything?" is a
-//! comparison of bytes. What a reader needs first stands first, so that
-//! [`stored`](crate::splice) finds the place of the revision without parsing:
+//! Equal objects have equal bytes, so a no-op write is detected by comparing bytes. The identifying
+//! members come first, so that [`splice`](crate::splice()) finds the position of `resourceVersion`
+//! without parsing:
 //!
 //! ```text
 //! {"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","namespace":"n","uid":"u",
@@ -12,11 +12,11 @@
 use crate::json::{self, Map, Value};
 use std::cell::RefCell;
 
-/// The members that stand first in a document, in this order, before `metadata`.
+/// The members at the start of a document, in this order, before `metadata`.
 pub(crate) const TYPE_MEMBERS: [&str; 2] = ["kind", "apiVersion"];
-/// The members that stand first in `metadata`, in this order.
+/// The members at the start of `metadata`, in this order.
 pub(crate) const NAME_MEMBERS: [&str; 4] = ["name", "generateName", "namespace", "uid"];
-/// Never stored: the store knows the revision, and nobody needs the link.
+/// Never stored: `resourceVersion` is known to the store, and no client needs `selfLink`.
 const UNSTORED_MEMBERS: [&str; 2] = ["resourceVersion", "selfLink"];
 
 /// Why a value cannot be stored as an object.
@@ -39,8 +39,8 @@ pub fn encode_canonical(value: &Value) -> Result<Vec<u8>, NotStorable> {
     encode_map(document)
 }
 
-/// Written into memory that is used again and again, then copied: what is stored stays for
-/// long, and must not take more room than it needs.
+/// Encodes into a reused scratch buffer and copies the result: stored bytes live long and must not
+/// have spare capacity.
 pub(crate) fn encode_map(document: &Map) -> Result<Vec<u8>, NotStorable> {
     SCRATCH.with_borrow_mut(|scratch| {
         scratch.clear();
@@ -57,7 +57,7 @@ thread_local! {
     static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Larger than most objects; what larger ones need is given back.
+/// Larger than most objects. A scratch buffer that has grown beyond it is freed.
 const SCRATCH_BYTES_MAX: usize = 64 * 1024;
 
 fn write_document(document: &Map, out: &mut Vec<u8>) -> Result<(), NotStorable> {
@@ -92,7 +92,7 @@ fn write_metadata(metadata: Option<&Value>, out: &mut Vec<u8>) -> Result<(), Not
     Ok(())
 }
 
-/// The members with a fixed place. They are strings, or the scanner could not step
+/// Writes the members with a fixed position. They must be strings, or the scanner could not step
 /// over them.
 fn write_fixed_members(
     map: &Map,
@@ -178,7 +178,7 @@ pub(crate) mod tests {
         }
     }
 
-    /// Any tree without whole floats, which Go (and so we) would print as integers.
+    /// Any tree without whole floats, which Go (and this serializer) prints as integers.
     pub(crate) fn any_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
@@ -197,7 +197,7 @@ pub(crate) mod tests {
         })
     }
 
-    /// Any storable object: some of the fixed members, and anything else.
+    /// Any storable object: some of the fixed members, and arbitrary others.
     pub(crate) fn any_object() -> impl Strategy<Value = Value> {
         let fixed = |names: &'static [&'static str]| {
             let member = proptest::option::of(any::<String>());

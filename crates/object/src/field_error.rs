@@ -1,4 +1,4 @@
-//! What is wrong with one field, in the words of Kubernetes.
+//! Validation errors of single fields, with the messages of Kubernetes (upstream: `field.Error`).
 
 use crate::go;
 use crate::json::{self, Value};
@@ -6,16 +6,16 @@ use crate::status::Cause;
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Of one object, no more is told. Who collects more may stop there.
+/// The maximum number of errors reported for one object. Validation may stop there.
 pub const FIELD_ERRORS_MAX: usize = 1_000;
 
-/// One complaint about one field. Displays as `path: body`.
+/// One validation error of one field. Displays as `path: body`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
     /// `spec.containers[0].name`
     pub path: String,
     pub kind: FieldErrorKind,
-    /// What follows the kind and the value; may be empty.
+    /// The text after the kind and the value; may be empty.
     pub detail: String,
 }
 
@@ -32,7 +32,7 @@ pub enum FieldErrorKind {
     Invalid {
         value: Value,
     },
-    /// Invalid, but the value would be too much to print.
+    /// Invalid, but the value is too large to print.
     InvalidOmitValue,
     DuplicateOmitValue,
     /// The value has the wrong type; printed as `ValidationErrors`, but the cause differs.
@@ -44,7 +44,7 @@ pub enum FieldErrorKind {
     },
     Forbidden,
     TooLong,
-    /// How many there are, if that is worth saying.
+    /// `count` is the number of items, if it is to be reported.
     TooMany {
         count: Option<usize>,
     },
@@ -100,7 +100,7 @@ impl FieldError {
         Self::new(path, FieldErrorKind::TypeInvalid { value }, detail)
     }
 
-    /// Lists the supported values, if there are any, in the order given.
+    /// Lists the supported values, if any, in the order given.
     pub fn not_supported(
         path: impl Into<String>,
         value: impl Into<Value>,
@@ -116,7 +116,7 @@ impl FieldError {
         Self::new(path, FieldErrorKind::NotSupported { value }, detail)
     }
 
-    /// The value itself is not printed.
+    /// Does not print the value.
     pub fn too_long(path: impl Into<String>, bytes_max: usize) -> Self {
         let unit = if bytes_max == 1 { "byte" } else { "bytes" };
         let detail = format!("may not be more than {bytes_max} {unit}");
@@ -129,7 +129,7 @@ impl FieldError {
         Self::new(path, FieldErrorKind::TooMany { count: Some(count) }, detail)
     }
 
-    /// The same of what is below a path.
+    /// Prepends `path` and a dot to the path of the error.
     #[must_use]
     pub fn with_path_prefix(mut self, path: &str) -> Self {
         self.path.insert(0, '.');
@@ -152,7 +152,7 @@ impl FieldError {
         body
     }
 
-    /// As it stands in `details.causes`.
+    /// The entry of `details.causes` for this error.
     #[must_use]
     pub fn cause(&self) -> Cause {
         Cause {
@@ -224,7 +224,7 @@ impl FieldErrorKind {
     }
 }
 
-/// Strings quoted as Go quotes them, numbers and booleans plainly, the rest as JSON.
+/// Quotes strings as Go does, prints numbers and booleans plainly and everything else as JSON.
 fn print_value(value: &Value) -> String {
     match value {
         Value::String(text) => go::quote(text),
@@ -235,7 +235,7 @@ fn print_value(value: &Value) -> String {
     }
 }
 
-/// Several complaints in one line: `a`, or `[a, b]`. Equal ones are said once.
+/// Joins several errors in one line: `a`, or `[a, b]`. Equal messages appear once.
 pub(crate) fn aggregate_message(errors: &[FieldError]) -> String {
     let all: Vec<String> = reported_errors(errors)
         .iter()
@@ -253,7 +253,7 @@ pub(crate) fn aggregate_message(errors: &[FieldError]) -> String {
     }
 }
 
-/// Those of many complaints that are told.
+/// The first [`FIELD_ERRORS_MAX`] errors, which are the ones reported.
 pub(crate) fn reported_errors(errors: &[FieldError]) -> &[FieldError] {
     &errors[..errors.len().min(FIELD_ERRORS_MAX)]
 }

@@ -1,9 +1,9 @@
-//! How Go prints things. Messages and JSON numbers are part of the protocol, and
-//! the protocol was written in Go.
+//! Go's formatting of strings and numbers. Messages and JSON numbers are part of the protocol, and
+//! upstream writes them with Go.
 
 use std::fmt::Write;
 
-/// A string as `%q` prints it.
+/// Quotes a string as `%q` does.
 #[must_use]
 pub fn quote(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 2);
@@ -15,7 +15,7 @@ pub fn quote(text: &str) -> String {
     out
 }
 
-/// One character inside `%q`.
+/// Appends one character as `%q` escapes it.
 pub(crate) fn quote_char(c: char, out: &mut String) {
     let short = match c {
         '"' => "\\\"",
@@ -46,20 +46,20 @@ fn quote_long(c: char, out: &mut String) {
     written.expect("writing to a String cannot fail");
 }
 
-/// Rust escapes the same categories in `{:?}`, except that it also escapes a
-/// combining mark at the start of a string; hence the letter before it.
+/// Rust escapes the same categories in `{:?}`, and also a combining mark at the start of a string.
+/// The letter before the character avoids that.
 fn is_printable(c: char) -> bool {
     (' '..='~').contains(&c)
         || (!c.is_ascii() && ['a', c].iter().collect::<String>().escape_debug().count() == 2)
 }
 
-/// A list of strings as `%#v` prints it: `[]string{"a", "b"}`.
+/// Prints a list of strings as `%#v` does: `[]string{"a", "b"}`.
 pub(crate) fn string_slice(items: &[&str]) -> String {
     let quoted: Vec<String> = items.iter().map(|item| quote(item)).collect();
     format!("[]string{{{}}}", quoted.join(", "))
 }
 
-/// A float as `encoding/json` writes it: `1`, `0.5`, `1e+21`, `1e-7`.
+/// Prints a float as `encoding/json` does: `1`, `0.5`, `1e+21`, `1e-7`.
 pub(crate) fn json_float(value: f64) -> String {
     let (digits, exponent) = shortest(value);
     let text = if value != 0.0 && !(-6..21).contains(&exponent) {
@@ -70,7 +70,7 @@ pub(crate) fn json_float(value: f64) -> String {
     sign(value, text)
 }
 
-/// A float as `%v` prints it: as in JSON, but `1e-05` and `1e+06`.
+/// Prints a float as `%v` does: as in JSON, but `1e-05` and `1e+06`.
 #[must_use]
 pub fn plain_float(value: f64) -> String {
     let (digits, exponent) = shortest(value);
@@ -90,7 +90,7 @@ fn sign(value: f64, text: String) -> String {
     }
 }
 
-/// The fewest digits that read back as `value`, and the exponent of the first.
+/// The shortest digits that read back as `value`, and the exponent of the first digit.
 fn shortest(value: f64) -> (String, i32) {
     let text = format!("{:e}", value.abs());
     let (mantissa, exponent) = text.split_once('e').unwrap_or((&text, "0"));

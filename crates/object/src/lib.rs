@@ -1,10 +1,11 @@
-//! A Kubernetes resource as data: canonical JSON, metadata, `Status`, selectors.
+//! A Kubernetes resource as data: canonical JSON, metadata, `Status`, selectors, the JSON, YAML and
+//! protobuf serializers.
 //!
-//! Pure and synchronous. Time and randomness come in as arguments, bytes come in
-//! as slices; whoever serves requests owns the rest.
+//! Pure and synchronous. Time and randomness are arguments, bytes are slices; the server does the
+//! I/O.
 //!
-//! The catalogue ids in the doc comments (`A1`, `C1`, ...) name one error each, with
-//! the exact text clients have come to depend on.
+//! The catalogue ids in the doc comments (`A1`, `C1`, ...) name one error each, with the exact text
+//! clients have come to depend on.
 
 mod base64;
 mod canonical;

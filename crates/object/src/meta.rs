@@ -1,11 +1,11 @@
-//! The metadata the server itself needs, read from bytes without building a tree for
-//! the rest of the object.
+//! `ObjectMeta`: the metadata the server itself needs, parsed from bytes without building a tree
+//! for the rest of the object.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 
-/// What the server wants to know about an object. Absent and null are empty, as they
-/// are in Go; members it does not know are skipped.
+/// The metadata the server needs. Absent and null members are empty, as in Go; unknown members are
+/// skipped.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
@@ -18,10 +18,11 @@ pub struct ObjectMeta {
     pub namespace: String,
     #[serde(deserialize_with = "null_is_empty")]
     pub uid: String,
-    /// As sent; see [`parse_body_resource_version`](crate::in_body). Stored bytes have none.
+    /// As sent; see [`parse_body_resource_version`](crate::parse_body_resource_version). Stored
+    /// bytes have none.
     #[serde(deserialize_with = "null_is_empty")]
     pub resource_version: String,
-    /// 0 if the kind does not count generations.
+    /// 0 if the kind has no generation.
     #[serde(deserialize_with = "null_is_empty")]
     pub generation: i64,
     /// RFC 3339; see [`Timestamp`](crate::Timestamp).
@@ -39,7 +40,7 @@ pub struct ObjectMeta {
     pub owner_references: Vec<OwnerReference>,
 }
 
-/// Who an object lives for.
+/// An entry of `metadata.ownerReferences`: an object that this one depends on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
@@ -57,13 +58,13 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
-/// A member of the metadata has the wrong type, or the bytes are not a JSON object.
+/// The metadata has a member of the wrong type, or the bytes are not a JSON object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ObjectMetaError(String);
 
 impl ObjectMeta {
-    /// Reads the metadata of a document. No metadata is empty metadata.
+    /// Parses the metadata of a document. Missing metadata is empty.
     pub fn from_json(bytes: &[u8]) -> Result<Self, ObjectMetaError> {
         serde_json::from_slice(bytes)
             .map(|document: MetadataDocument| document.metadata)
@@ -75,7 +76,7 @@ impl ObjectMeta {
         self.deletion_timestamp.is_some()
     }
 
-    /// The owner that manages this object, if one does.
+    /// The owner reference with `controller: true`, if there is one.
     #[must_use]
     pub fn controller(&self) -> Option<&OwnerReference> {
         self.owner_references
@@ -84,7 +85,7 @@ impl ObjectMeta {
     }
 }
 
-/// Everything but the metadata is stepped over, not built.
+/// Everything but the metadata is skipped, not built.
 #[derive(Deserialize)]
 struct MetadataDocument {
     #[serde(default, deserialize_with = "null_is_empty")]
@@ -169,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Skipping does not recurse, so it has no limit of its own.
+    /// Skipping does not recurse, so it has no depth limit.
     #[test]
     fn object_meta_skips_members_of_any_depth() {
         let levels = 100_000;

@@ -1,18 +1,17 @@
-//! What things may be called.
+//! Validation of names, labels and keys, and `generateName`.
 //!
-//! Each check returns everything that is wrong, in the words of Kubernetes; a caller
-//! puts them behind a field path.
+//! Each check returns every problem, with the messages of Kubernetes; the caller adds a field path.
 
-/// What is wrong with a name; empty if nothing is.
+/// The problems of a name; empty if it is valid.
 pub type Problems = Vec<String>;
 
 const LABEL_BYTES_MAX: usize = 63;
 const SUBDOMAIN_BYTES_MAX: usize = 253;
-/// Label keys (their name part) and label values.
+/// The maximum length of the name part of a label key and of a label value.
 const LABEL_PART_BYTES_MAX: usize = 63;
 const GENERATED_SUFFIX_CHARS: usize = 5;
 const GENERATED_BASE_BYTES_MAX: usize = 63 - GENERATED_SUFFIX_CHARS;
-/// No vowels and nothing that looks like one: no name spells a word.
+/// No vowels and no digits that look like vowels, so that no generated name spells a word.
 const GENERATED_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
 const DNS_LABEL: NamePattern = NamePattern {
@@ -46,7 +45,7 @@ const LABEL_VALUE: NamePattern = NamePattern {
     examples: &["MyValue", "my_value", "12345"],
 };
 
-/// A rule as it is explained to people. The code does not run the regex.
+/// A naming rule as error messages explain it. The regex is only printed, never run.
 struct NamePattern {
     text: &'static str,
     regex: &'static str,
@@ -70,7 +69,8 @@ impl NamePattern {
     }
 }
 
-/// Most names that become part of a host name: namespaces, services.
+/// Validates a DNS-1123 label. Most names that become part of a host name are labels: namespaces,
+/// for example.
 #[must_use]
 pub fn dns1123_label(name: &str) -> Problems {
     let mut problems = too_long(name, LABEL_BYTES_MAX, "characters");
@@ -84,7 +84,7 @@ pub fn dns1123_label(name: &str) -> Problems {
     problems
 }
 
-/// The names of custom kinds and their versions.
+/// Validates a DNS-1035 label: the names and versions of CRDs, for example.
 #[must_use]
 pub fn dns1035_label(name: &str) -> Problems {
     let mut problems = too_long(name, LABEL_BYTES_MAX, "characters");
@@ -94,7 +94,7 @@ pub fn dns1035_label(name: &str) -> Problems {
     problems
 }
 
-/// Most other names.
+/// Validates a DNS-1123 subdomain, which most other names are.
 #[must_use]
 pub fn dns1123_subdomain(name: &str) -> Problems {
     subdomain(name, "characters")
@@ -108,7 +108,7 @@ fn subdomain(name: &str, unit: &str) -> Problems {
     problems
 }
 
-/// The least a name must be: one segment of a path (roles, and names in general).
+/// Validates a path segment, the minimum for every name. Some kinds (roles) require no more.
 #[must_use]
 pub fn path_segment(name: &str) -> Problems {
     if name == "." || name == ".." {
@@ -121,7 +121,8 @@ pub fn path_segment(name: &str) -> Problems {
         .collect()
 }
 
-/// `app`, `example.com/app`; also what finalizers and annotation keys look like.
+/// Validates a qualified name: `app`, `example.com/app`. Label keys, finalizers and annotation keys
+/// are qualified names.
 #[must_use]
 pub fn qualified_name(key: &str) -> Problems {
     let parts: Vec<&str> = key.split('/').collect();
@@ -158,7 +159,7 @@ pub fn label_value(value: &str) -> Problems {
     problems
 }
 
-/// §2.6: the first 58 characters of `base`, and five letters made from `random`.
+/// §2.6: the first 58 characters of `base`, and five characters derived from `random`.
 #[must_use]
 pub fn generate_name(base: &str, random: u32) -> String {
     let mut name = String::from(truncate(base, GENERATED_BASE_BYTES_MAX));
@@ -170,7 +171,7 @@ pub fn generate_name(base: &str, random: u32) -> String {
     name
 }
 
-/// The longest prefix of at most `bytes_max` bytes that is still text.
+/// The longest prefix of at most `bytes_max` bytes that ends at a character boundary.
 fn truncate(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {
@@ -179,7 +180,7 @@ fn truncate(text: &str, bytes_max: usize) -> &str {
     &text[..end]
 }
 
-/// Clients know the limits of names in characters, those of labels in bytes.
+/// Upstream's messages give the limits of names in characters and those of labels in bytes.
 fn too_long(text: &str, bytes_max: usize, unit: &str) -> Problems {
     if text.len() > bytes_max {
         vec![format!("must be no more than {bytes_max} {unit}")]
@@ -211,7 +212,7 @@ fn is_label_part(text: &str) -> bool {
     has_alphanumeric_ends(text, |byte| byte.is_ascii_alphanumeric(), b"-_.")
 }
 
-/// Letters at both ends; letters and `others` between.
+/// Whether the text begins and ends with a letter and has only letters and `others` in between.
 fn has_alphanumeric_ends(text: &str, is_letter: fn(u8) -> bool, others: &[u8]) -> bool {
     let bytes = text.as_bytes();
     let (Some(first), Some(last)) = (bytes.first(), bytes.last()) else {

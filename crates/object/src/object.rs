@@ -1,12 +1,12 @@
-//! An object as a tree, where a write is about to change it.
+//! `Object`: a JSON object with metadata, as a tree that a write can change.
 
 use crate::canonical::{self, NotStorable};
 use crate::json::{Map, Value};
 use crate::meta::OwnerReference;
 use crate::timestamp::Timestamp;
 
-/// A JSON object with metadata. Reading is tolerant: what is missing or of the wrong
-/// type is empty. Setting something empty removes it, as Go's `omitempty` does.
+/// A JSON object with metadata. Getters are tolerant: a missing member or one of the wrong type is
+/// empty. Setting an empty value removes the member, as Go's `omitempty` does.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Object(Map);
 
@@ -68,7 +68,7 @@ impl Object {
         self.0.insert("apiVersion".into(), api_version.into());
     }
 
-    /// The bytes to store.
+    /// Encodes the canonical bytes that are stored.
     pub fn encode(&self) -> Result<Vec<u8>, NotStorable> {
         canonical::encode_map(&self.0)
     }
@@ -125,7 +125,7 @@ impl Object {
         self.meta("deletionTimestamp")?.as_str()?.parse().ok()
     }
 
-    /// Even a timestamp that cannot be read says so.
+    /// Whether `deletionTimestamp` is set, even if it cannot be parsed.
     #[must_use]
     pub fn is_being_deleted(&self) -> bool {
         self.meta("deletionTimestamp")
@@ -162,7 +162,7 @@ impl Object {
         list.into_iter().flatten().filter_map(Value::as_str)
     }
 
-    /// Entries that are not owner references are left out.
+    /// Skips entries that are not owner references.
     #[must_use]
     pub fn owner_references(&self) -> Vec<OwnerReference> {
         use serde::Deserialize;
@@ -176,10 +176,10 @@ impl Object {
 
 /// Changing metadata.
 impl Object {
-    /// Makes metadata if there is none.
+    /// The metadata, which is created if missing.
     ///
     /// # Panics
-    /// Never: what is not an object is replaced by one.
+    /// Never: a value that is not an object is replaced by one.
     pub fn metadata_mut(&mut self) -> &mut Map {
         let metadata = self.0.entry("metadata").or_insert(Value::Null);
         if !metadata.is_object() {
@@ -197,7 +197,7 @@ impl Object {
         }
     }
 
-    /// Takes a member of the metadata away, without making metadata for it.
+    /// Removes a member of the metadata, without creating metadata.
     pub fn remove_metadata_member(&mut self, member: &str) -> Option<Value> {
         self.0.get_mut("metadata")?.as_object_mut()?.remove(member)
     }
@@ -218,13 +218,13 @@ impl Object {
         self.set_text("uid", uid);
     }
 
-    /// 0 removes it.
+    /// Sets the resourceVersion; 0 removes it.
     pub fn set_resource_version(&mut self, revision: u64) {
         let text = (revision > 0).then(|| revision.to_string().into());
         self.set("resourceVersion", text);
     }
 
-    /// 0 removes it.
+    /// Sets the generation; 0 removes it.
     pub fn set_generation(&mut self, generation: i64) {
         self.set("generation", (generation != 0).then(|| generation.into()));
     }
@@ -243,7 +243,7 @@ impl Object {
         );
     }
 
-    /// 0 is a value here: it means "at once".
+    /// Sets the grace period. 0 is a value: delete immediately.
     pub fn set_deletion_grace_period_seconds(&mut self, seconds: Option<i64>) {
         self.set("deletionGracePeriodSeconds", seconds.map(Value::from));
     }

@@ -1,32 +1,32 @@
-//! Where the next page of a list begins (§3.4).
+//! Continue tokens of paged lists (§3.4).
 //!
-//! A token is `{"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}` in base64. It is
-//! not signed: whatever it says, a start below the collection is all it can ask for.
+//! A token is `{"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}` in base64. It is not signed:
+//! whatever its content, it can only select a start key below the collection.
 
 use crate::{base64, json};
 use serde::{Deserialize, Serialize};
 
 const VERSION: &str = "meta.k8s.io/v1";
 
-/// The start of the next page.
+/// A decoded continue token: the start of the next page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContinueToken {
     pub revision: ContinueRevision,
-    /// The first key that may be listed, relative to the collection: the key of the
-    /// last item of this page, and a zero byte.
+    /// The first key of the page, relative to the collection: the key of the last item of the
+    /// previous page, and a zero byte.
     pub start: String,
 }
 
-/// Which state the rest of a list is taken from.
+/// The revision the rest of a list is read at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ContinueRevision {
-    /// The state the list began with.
+    /// The revision of the first page.
     Exact(u64),
-    /// The newest: the client lost its snapshot to compaction and chose to go on.
+    /// The latest revision: the snapshot was compacted and the client chose to continue.
     Latest,
 }
 
-/// Why service account token rejected (`B3`).
+/// Why a continue token is rejected (`B3`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueTokenError {
     #[error("continue key is not valid: {0}")]
@@ -52,7 +52,7 @@ struct EncodedContinueToken {
 }
 
 impl ContinueToken {
-    /// The page after the item with this key.
+    /// The token of the page after the item with this key.
     #[must_use]
     pub fn after(at: ContinueRevision, last_key: &str) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl ContinueToken {
     }
 }
 
-/// Whether the start stays below the collection, and has one spelling.
+/// Whether the start key stays below the collection and is normalized.
 fn is_clean(start: &str) -> bool {
     let start = start.strip_prefix('/').unwrap_or(start);
     start.is_empty() || !start.split('/').any(|part| matches!(part, "" | "." | ".."))

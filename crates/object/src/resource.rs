@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-/// What errors call a resource.
+/// The resource as error messages name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceName<'a> {
     /// Empty for the core group.

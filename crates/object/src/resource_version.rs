@@ -1,13 +1,13 @@
-//! Revisions as clients write them (§1.2).
+//! Parsing of resourceVersions sent by clients (§1.2).
 //!
-//! Which of several errors a malformed one becomes depends on where it stood:
-//! `B1`, `X2` or `X3`. This module only says what is wrong with it, in Go's words.
+//! The error for a malformed one depends on where it was sent: `B1`, `X2` or `X3`. This module only
+//! returns Go's parse error.
 
 use crate::go::quote;
 use std::fmt;
 use std::num::NonZeroU64;
 
-/// What `strconv.ParseUint` says.
+/// The error of Go's `strconv.ParseUint`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUintError {
     text: String,
@@ -15,7 +15,7 @@ pub struct ParseUintError {
 }
 
 impl ParseUintError {
-    /// What could not be parsed.
+    /// The text that could not be parsed.
     #[must_use]
     pub fn input(&self) -> &str {
         &self.text
@@ -31,18 +31,18 @@ impl fmt::Display for ParseUintError {
 
 impl std::error::Error for ParseUintError {}
 
-/// Which state a read asks for.
+/// The revision a read requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedResourceVersion {
-    /// Nothing was said: the newest.
+    /// Not set: the latest revision.
     Unset,
-    /// `0`, `00`: whatever is at hand.
+    /// `0`, `00`: any available revision.
     Any,
-    /// This one, or one not older; other options decide.
+    /// This revision, or one not older, depending on `resourceVersionMatch`.
     At(NonZeroU64),
 }
 
-/// A revision in a query. Absent and empty are the same.
+/// Parses the resourceVersion of a query. Absent and empty are equal.
 pub fn parse_query_resource_version(
     text: &str,
 ) -> Result<RequestedResourceVersion, ParseUintError> {
@@ -53,8 +53,8 @@ pub fn parse_query_resource_version(
         .map_or(RequestedResourceVersion::Any, RequestedResourceVersion::At))
 }
 
-/// A revision in the body of an update: `None` makes it unconditional. Numbers are
-/// compared, so `0211` is 211.
+/// Parses the resourceVersion in the body of an update: `None` makes the update unconditional.
+/// Numbers are compared, so `0211` is 211.
 pub fn parse_body_resource_version(text: &str) -> Result<Option<NonZeroU64>, ParseUintError> {
     if text.is_empty() {
         return Ok(None);
@@ -62,13 +62,13 @@ pub fn parse_body_resource_version(text: &str) -> Result<Option<NonZeroU64>, Par
     parse_uint(text).map(NonZeroU64::new)
 }
 
-/// Whether the body of a create carries a revision (`X1`). Nonsense does not count.
+/// Whether the body of a create has a resourceVersion (`X1`). A malformed one does not count.
 #[must_use]
 pub fn create_sets_resource_version(text: &str) -> bool {
     parse_body_resource_version(text).is_ok_and(|revision| revision.is_some())
 }
 
-/// Digits only: no sign, no space, no underscore.
+/// Parses an unsigned integer of digits only: no sign, no space, no underscore.
 pub fn parse_uint(text: &str) -> Result<u64, ParseUintError> {
     let error = |what| ParseUintError {
         text: text.to_owned(),
@@ -82,7 +82,7 @@ pub fn parse_uint(text: &str) -> Result<u64, ParseUintError> {
         if !byte.is_ascii_digit() {
             return Err(error("invalid syntax"));
         }
-        // As Go: what follows an overflow is not looked at.
+        // As in Go, digits after an overflow are not checked.
         number = number
             .checked_mul(10)
             .and_then(|number| number.checked_add(u64::from(byte - b'0')))

@@ -1,32 +1,30 @@
-//! Stored bytes, and the revision written into them on the way out.
+//! Insertion of `resourceVersion` into stored bytes when they are read.
 //!
-//! The revision of an object is known only once it is stored, so it is not part of
-//! the stored bytes. Reading an object is: find the end of the identifying members
-//! by walking over a handful of strings, and write the two halves with
-//! `"resourceVersion":"N"` between them.
+//! The revision of an object is known only once it is stored, so it is not part of the stored
+//! bytes. A read finds the end of the identifying members by stepping over a few strings, and
+//! writes the two halves with `"resourceVersion":"N"` between them.
 
 use crate::canonical::{NAME_MEMBERS, TYPE_MEMBERS};
 
-/// Bytes that [`encode`](crate::encode) did not write.
+/// The bytes were not written by [`encode_canonical`](crate::encode_canonical).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("stored object is corrupt at byte {at}: not canonical JSON")]
 pub struct CorruptBytes {
     pub at: usize,
 }
 
-/// `u64::MAX` has this many digits.
+/// The number of digits of `u64::MAX`.
 const DIGITS_MAX: usize = 20;
-/// In how many a document is written.
+/// The number of pieces of a spliced document.
 const PIECE_COUNT: usize = 6;
 
-/// A stored object with its revision, in pieces that only need to be written one
-/// after the other.
+/// A stored object with its revision, in pieces to be written one after the other.
 #[derive(Clone, Debug)]
 pub struct SplicedObject<'a> {
     stored: &'a [u8],
-    /// Where `"metadata"` starts.
+    /// The offset of `"metadata"`.
     metadata_offset: usize,
-    /// Where the revision goes.
+    /// The offset where `resourceVersion` is inserted.
     revision_offset: usize,
     before: &'static [u8],
     digits: [u8; DIGITS_MAX],
@@ -35,8 +33,8 @@ pub struct SplicedObject<'a> {
     with_type: bool,
 }
 
-/// Prepares canonical bytes for a reader. Looks at the first hundred bytes or so and
-/// at the last, whatever the size of the object.
+/// Splices the revision into canonical bytes. Looks only at about the first hundred bytes and at
+/// the last, whatever the size of the object.
 pub fn splice(stored: &[u8], revision: u64) -> Result<SplicedObject<'_>, CorruptBytes> {
     let mut scanner = CanonicalScanner {
         bytes: stored,
@@ -73,7 +71,7 @@ pub fn splice(stored: &[u8], revision: u64) -> Result<SplicedObject<'_>, Corrupt
     })
 }
 
-/// The end of the last identifying member, or of the opening brace.
+/// The offset after the last identifying member, or after the opening brace of `metadata`.
 fn find_revision_offset(scanner: &mut CanonicalScanner<'_>) -> Result<usize, CorruptBytes> {
     let mut gap = scanner.at;
     for name in NAME_MEMBERS {
@@ -108,7 +106,7 @@ impl SplicedObject<'_> {
         self
     }
 
-    /// The document, in order.
+    /// The pieces of the document, in order.
     pub fn pieces(&self) -> impl Iterator<Item = &[u8]> {
         let start = if self.with_type {
             1
@@ -139,7 +137,7 @@ impl SplicedObject<'_> {
         }
     }
 
-    /// Where in the stored bytes the last piece begins, which ends with them.
+    /// The offset in the stored bytes where the last piece begins. It extends to their end.
     #[must_use]
     pub fn tail_offset(&self) -> usize {
         self.revision_offset
@@ -181,7 +179,7 @@ impl CanonicalScanner<'_> {
         }
     }
 
-    /// Steps over `"name":"…"` if it stands here.
+    /// Skips `"name":"…"` if it is next.
     fn skip_member(&mut self, name: &str) -> Result<bool, CorruptBytes> {
         let start = self.at;
         if self.skip(b"\"") && self.skip(name.as_bytes()) && self.skip(b"\":\"") {
@@ -278,7 +276,7 @@ mod tests {
             let whole = spliced.to_vec();
             prop_assert_eq!(whole.len(), spliced.len());
             prop_assert_eq!(&parse(&whole).unwrap().value, &expected);
-            // What goes out can come back in.
+            // The output can be parsed and encoded again.
             prop_assert_eq!(encode_canonical(&expected).unwrap(), bytes.clone());
 
             let item = parse(&spliced.without_type().to_vec()).unwrap().value;

@@ -1,23 +1,23 @@
-//! Instants as Go reads them, and what it says of those it cannot read.
+//! Go's time layouts: parsing with Go's error messages, and formatting.
 
 use crate::timestamp::{Timestamp, parse_digits};
 use std::fmt::Write;
 
-/// How an instant is written.
+/// The layout of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeLayout {
-    /// To the second; more digits are taken.
+    /// RFC 3339 with seconds; accepts fractional digits when parsing.
     Seconds,
-    /// With six digits more, neither fewer nor more.
+    /// RFC 3339 with exactly six fractional digits.
     Micros,
 }
 
-/// Why a text is no instant, in Go's words.
+/// Why a text cannot be parsed as a time, with Go's message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct TimeLayoutError(String);
 
-/// A part of a layout: what stands before it, and how it is written.
+/// A field of a layout: the text before it, and its reference value.
 type LayoutField = (&'static str, &'static str);
 
 const DATE_AND_CLOCK: [LayoutField; 6] = [
@@ -32,10 +32,10 @@ const FRACTION: &str = ".000000";
 const ZONE: &str = "Z07:00";
 
 impl TimeLayout {
-    /// The instant a text stands for.
+    /// Parses a time.
     ///
     /// # Errors
-    /// If it is none, or not written like this.
+    /// If the text is not a time in this layout.
     pub fn parse(self, text: &str) -> Result<Timestamp, TimeLayoutError> {
         let mut reading = TimeParser {
             layout: self,
@@ -63,7 +63,7 @@ impl TimeLayout {
         instant.ok_or_else(|| reading.error(": day out of range"))
     }
 
-    /// An instant, written like this.
+    /// Formats a time in this layout.
     #[must_use]
     pub fn format(self, instant: Timestamp) -> String {
         match self {
@@ -123,7 +123,7 @@ impl<'t> TimeParser<'t> {
         Err(self.error(&format!(": {name} out of range")))
     }
 
-    /// What is below a microsecond is dropped.
+    /// Parses fractional seconds. Digits below a microsecond are dropped.
     fn micros(&mut self) -> Result<i64, TimeLayoutError> {
         let at = self.rest;
         let digits = at.iter().skip(1);
@@ -141,7 +141,7 @@ impl<'t> TimeParser<'t> {
         Ok(parse_digits(kept).unwrap_or_default() * 10_i64.pow(missing))
     }
 
-    /// In seconds east.
+    /// Parses the zone, in seconds east of UTC.
     fn zone(&mut self) -> Result<i64, TimeLayoutError> {
         let at = self.rest;
         if let Some(rest) = at.strip_prefix(b"Z") {
@@ -185,7 +185,8 @@ impl<'t> TimeParser<'t> {
     }
 }
 
-/// Not as everything else is quoted: what is no ASCII is written byte by byte.
+/// Quotes as Go's `time` package does, not as `%q`: bytes that are not ASCII are escaped one by
+/// one.
 fn quote(bytes: &[u8]) -> String {
     let mut text = String::from('"');
     for byte in bytes {
@@ -207,7 +208,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Said by a real server.
+    /// Messages recorded from a real server.
     #[test]
     fn invalid_times_get_go_parse_errors() {
         let seconds = r#"as "2006-01-02T15:04:05Z07:00": cannot parse"#;

@@ -1,15 +1,15 @@
-//! Instants as metadata writes them: RFC 3339, in UTC.
+//! Timestamps of metadata: RFC 3339, in UTC.
 
 use std::fmt;
 use std::str::FromStr;
 
 const MICROS: i64 = 1_000_000;
 const DAY_SECONDS: i64 = 86_400;
-/// 0000-01-01 and 10000-01-01: four digits for the year, as RFC 3339 has it.
+/// The bounds 0000-01-01 and 10000-01-01: RFC 3339 has four digits for the year.
 const SECONDS_MIN: i64 = -62_167_219_200;
 const SECONDS_END: i64 = 253_402_300_800;
 
-/// Microseconds since 1970. Displays to the second, as `Time` does in the API;
+/// Microseconds since 1970. Displays with seconds, as `Time` does in the API;
 /// [`Self::to_rfc3339_micros`] is its `MicroTime`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
@@ -21,7 +21,7 @@ pub struct Timestamp {
 pub struct TimestampError;
 
 impl Timestamp {
-    /// Clamped to the years that four digits can write.
+    /// Clamped to years of four digits.
     #[must_use]
     pub fn from_seconds(seconds: i64) -> Self {
         Self::from_micros(seconds.saturating_mul(MICROS))
@@ -44,7 +44,8 @@ impl Timestamp {
         (timestamp.micros == micros).then_some(timestamp)
     }
 
-    /// A date and a time of day, so many seconds east. `None` if there is no such day.
+    /// The instant of a date and a time of day, with an offset in seconds east of UTC. `None` if
+    /// the date does not exist.
     pub(crate) fn from_date_and_clock(
         [year, month, day]: [i64; 3],
         [hour, minute, second]: [i64; 3],
@@ -90,7 +91,8 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// Every write has several times in it, and `format!` takes as long as the rest of it.
+/// Writes decimal digits. Every write formats several timestamps, and `format!` would take as long
+/// as the rest of the write.
 fn set_digits(places: &mut [u8], mut number: i64) {
     for place in places.iter_mut().rev() {
         *place = b'0' + (number % 10) as u8;
@@ -126,14 +128,14 @@ fn date_and_time(bytes: &[u8]) -> Option<i64> {
     on_the_clock.then_some(midnight + hour * 3600 + minute * 60 + second)
 }
 
-/// When a day begins, if there is such a day.
+/// The first second of a day, if the date exists.
 fn start_of_day(year: i64, month: i64, day: i64) -> Option<i64> {
     let days = days_from_civil(year, month, day);
     let exists = (1..=12).contains(&month) && civil_from_days(days) == (year, month, day);
     exists.then_some(days * DAY_SECONDS)
 }
 
-/// Microseconds, and what follows them.
+/// The microseconds of the fraction, and the bytes after it.
 fn fraction(bytes: &[u8]) -> Option<(i64, &[u8])> {
     let Some(rest) = bytes.strip_prefix(b".") else {
         return Some((0, bytes));
@@ -145,7 +147,7 @@ fn fraction(bytes: &[u8]) -> Option<(i64, &[u8])> {
     (length > 0).then_some((parse_digits(kept)? * scale, zone))
 }
 
-/// `Z`, `+01:00`, in seconds east.
+/// `Z`, `+01:00`, in seconds east of UTC.
 fn offset(zone: &[u8]) -> Option<i64> {
     let sign = match zone.first()? {
         b'Z' if zone.len() == 1 => return Some(0),
@@ -178,7 +180,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// The date of a day: the inverse of [`days`].
+/// The date of a day number: the inverse of [`days_from_civil`].
 fn civil_from_days(days: i64) -> (i64, i64, i64) {
     let days = days + 719_468;
     let (era, day_of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

@@ -1,7 +1,7 @@
-//! UUIDs, which objects and requests are known by.
+//! UUIDs of objects and requests.
 
-/// The text of a UUID of version 4 with these random bits. Every write makes one, so it
-/// is not left to `format!`.
+/// The text of a version 4 UUID with these random bits. Every write makes one, so it does not use
+/// `format!`, which is slower.
 #[must_use]
 pub fn uuid(high: u64, low: u64) -> [u8; 36] {
     let high = high & !0xf000 | 0x4000;

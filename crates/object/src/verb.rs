@@ -1,6 +1,6 @@
-//! What can be done to the objects of a kind.
+//! The verbs of the API.
 
-/// A verb of the API, by which roles grant it and discovery lists it.
+/// A verb of the API, as in roles and discovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Verb {
@@ -15,7 +15,7 @@ pub enum Verb {
 }
 
 impl Verb {
-    /// In the order of the alphabet, as discovery lists them.
+    /// In alphabetical order, as discovery lists them.
     pub const ALL: [Self; 8] = [
         Self::Create,
         Self::Delete,

@@ -1,9 +1,9 @@
-//! YAML in, as Go's library for Kubernetes reads it (the first document becomes JSON), and
-//! out, as it writes it ([`write()`]).
+//! The YAML serializer, compatible with Go's library for Kubernetes: [`parse`] reads the first
+//! document as JSON, [`write()`] writes YAML.
 //!
-//! Syntax is YAML 1.2's, what plain words mean is YAML 1.1's (`yes` is a boolean, `0755`
-//! an octal number, see [`scalar`]); keys that are no strings become strings. Lists and
-//! maps may nest [`COMPARE_DEPTH_MAX`] deep, those in brackets 255 deep.
+//! The syntax is YAML 1.2's; plain scalars are resolved as in YAML 1.1 (`yes` is a boolean, `0755`
+//! an octal number, see [`scalar`]). Keys that are not strings become strings. Block collections
+//! may nest [`DEPTH_MAX`] deep, flow collections 255 deep.
 
 mod scalar;
 #[cfg(test)]
@@ -19,11 +19,12 @@ use memchr::memmem;
 use saphyr_parser::{Event, Parser, ScalarStyle};
 use std::collections::BTreeMap;
 
-/// How much of it may come from aliases, which make much of little.
+/// The maximum cost of values from aliases, which can expand few bytes to many values.
 const ALIASED_COST_MAX: usize = 100_000;
-/// Nobody reads more than these.
+/// The maximum number of duplicate keys that are recorded.
 const DUPLICATES_MAX: usize = 100;
-/// The parser keeps all that stands in brackets until it knows whether that is a key.
+/// The maximum number of values in flow collections. The parser buffers a flow collection until it
+/// knows whether it is a key.
 const FLOW_INDICATORS_MAX: usize = 200_000;
 
 const TOO_MANY_VALUES: &str = "document has too many values";
@@ -31,9 +32,9 @@ const TOO_MANY_VALUES: &str = "document has too many values";
 /// The first document of a stream.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct YamlDocument {
-    /// Where a key is given twice, the last one wins.
+    /// If a key is duplicated, the last one wins.
     pub value: Value,
-    /// Such keys, in Go's words: `line 7: key "a" already set in map`.
+    /// The duplicate keys, with Go's message: `line 7: key "a" already set in map`.
     pub duplicates: Vec<String>,
 }
 
@@ -44,7 +45,7 @@ pub struct YamlError {
     pub problem: String,
 }
 
-/// Reads the first document; what follows it is not looked at. Nothing at all is `null`.
+/// Parses the first document and ignores the rest. An empty stream is `null`.
 pub fn parse(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
     if let Some(value) = plain_json(bytes) {
         return Ok(YamlDocument {
@@ -61,9 +62,9 @@ pub fn parse(bytes: &[u8]) -> Result<YamlDocument, YamlError> {
     parse_yaml(bytes)
 }
 
-/// The value of a JSON document that YAML reads in the same way: what most clients send, and
-/// much cheaper to read. Floats and numbers that are very large are left to YAML, and so are
-/// keys that are given twice, which it tells by their lines.
+/// Parses a JSON document that YAML would read as the same value. Most clients send JSON, and this
+/// is much cheaper. Floats, very large numbers and documents with duplicate keys are left to the
+/// YAML parser, which reports duplicates by line.
 fn plain_json(bytes: &[u8]) -> Option<Value> {
     if !bytes.trim_ascii_start().starts_with(b"{") || differs_from_json(bytes) {
         return None;
@@ -73,8 +74,8 @@ fn plain_json(bytes: &[u8]) -> Option<Value> {
     is_plain.then_some(parsed.value)
 }
 
-/// U+0085, U+2028 and U+2029 end lines in YAML, and are letters in JSON; surrogates are
-/// letters in JSON only.
+/// Whether JSON and YAML may read the bytes differently: U+0085, U+2028 and U+2029 are line breaks
+/// in YAML and characters in JSON; surrogate escapes are valid in JSON only.
 fn differs_from_json(bytes: &[u8]) -> bool {
     let line_breaks = [&b"\xc2\x85"[..], b"\xe2\x80\xa8", b"\xe2\x80\xa9"];
     let surrogates = [&b"\\ud"[..], b"\\uD"];
@@ -91,7 +92,7 @@ fn has_small_numbers(value: &Value) -> bool {
     }
 }
 
-/// How many values stand in brackets, at most.
+/// An upper bound of the number of values in flow collections.
 fn flow_indicators(bytes: &[u8]) -> usize {
     let counts = bytes.iter().map(|byte| matches!(byte, b',' | b'[' | b'{'));
     counts.filter(|is_indicator| *is_indicator).count()
@@ -125,7 +126,7 @@ fn line_count(bytes: &[u8]) -> usize {
     bytes.iter().filter(|byte| **byte == b'\n').count()
 }
 
-/// Values under construction. Not recursive, so that depth costs no stack.
+/// Values under construction. Not recursive, so that depth takes no stack.
 #[derive(Default)]
 struct YamlBuilder {
     open: Vec<YamlFrame>,
@@ -143,13 +144,13 @@ struct YamlFrame {
 
 enum YamlContainer {
     List(Vec<Value>),
-    /// With the key whose value comes next.
+    /// With the key of the next value.
     Map(Map, Option<YamlKey>),
 }
 
 enum YamlKey {
     Name(String),
-    /// `<<`: the members of its value become members here.
+    /// `<<`: the members of its value are merged into this map.
     Merge,
 }
 
@@ -255,7 +256,7 @@ impl YamlBuilder {
         }
     }
 
-    /// Puts a finished value where it belongs.
+    /// Adds a finished value to its container.
     fn attach_value(&mut self, value: Value, anchor: usize) -> BuildResult {
         if anchor != 0 {
             let (cost, depth) = measure(&value);
@@ -325,7 +326,7 @@ fn insert(
     members.insert(name, value);
 }
 
-/// Of a list of maps, the first that has a key has the say.
+/// Merges maps. If several maps of a list have a key, the first one wins.
 fn merge(
     members: &mut Map,
     value: Value,

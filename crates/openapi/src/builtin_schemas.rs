@@ -1,39 +1,39 @@
-//! The types of all built-in kinds.
+//! The OpenAPI schemas of the built-in kinds, from a compressed table.
 
 use flate2::read::ZlibDecoder;
 use memchr::memmem;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 
-/// A line each: a name, a tab, the schema as JSON.
+/// One line per schema: its name, a tab, the schema as JSON.
 const TABLE: &[u8] = include_bytes!("schemas.zz");
 
 const REF_PREFIX: &str = "\"#/components/schemas/";
 const GVK_KEY: &str = "\"x-kubernetes-group-version-kind\":";
 
-/// The table, unpacked.
+/// The decompressed table.
 pub(crate) struct BuiltinSchemas {
     text: String,
 }
 
 impl BuiltinSchemas {
-    /// Takes some milliseconds and megabytes, which are given back.
+    /// Decompresses the table. It takes some milliseconds and megabytes, which are freed after use.
     pub(crate) fn unpack() -> Self {
         let mut text = String::new();
-        // The table is part of the program; a test has read it.
+        // The table is part of the program, and a test has read it.
         let read = ZlibDecoder::new(TABLE).read_to_string(&mut text);
         debug_assert!(read.is_ok(), "the table is whole");
         Self { text }
     }
 
-    /// By name.
+    /// The schemas by name.
     pub(crate) fn by_name(&self) -> BTreeMap<&str, &str> {
         let lines = self.text.lines();
         lines.filter_map(|line| line.split_once('\t')).collect()
     }
 }
 
-/// What changes when the table does.
+/// The compressed table, for a hash that changes when the table does.
 pub(crate) fn packed_bytes() -> &'static [u8] {
     TABLE
 }
@@ -61,7 +61,7 @@ pub(crate) fn key(group: &str, version: &str, kind: &str) -> String {
     format!("{group}/{version}/{kind}")
 }
 
-/// The names, and all that their schemas refer to.
+/// The names, and all names their schemas refer to, transitively.
 pub(crate) fn closure<'s>(
     all: &BTreeMap<&'s str, &'s str>,
     wanted: impl IntoIterator<Item = &'s str>,

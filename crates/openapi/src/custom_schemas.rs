@@ -1,4 +1,5 @@
-//! The types of custom kinds: what a definition says, and what every object has.
+//! The OpenAPI schemas of custom resources: the schema of the CRD, and the members every object
+//! has.
 
 use crate::builtin_schemas::key;
 use crate::openapi_kind::OpenApiKind;
@@ -6,7 +7,7 @@ use optik_catalog::ApiResource;
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
-/// Where the members that all objects have are described already.
+/// The built-in schemas that provide the members every object has.
 const SAMPLE_KIND: &str = "io.k8s.api.core.v1.ConfigMap";
 const SAMPLE_LIST: &str = "io.k8s.api.core.v1.ConfigMapList";
 
@@ -15,15 +16,15 @@ const EMBEDDED: &str = "x-kubernetes-embedded-resource";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 const PRESERVE_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Which version of OpenAPI the types are for. The older one has no words for much of
-/// what schemas can say.
+/// The OpenAPI version the schemas are published in. OpenAPI v2 cannot express many keywords of CRD
+/// schemas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenApiVersion {
     V2,
     V3,
 }
 
-/// Types by name, and their names by kind.
+/// Schemas by name, and their names by kind.
 #[derive(Debug, Default)]
 pub(crate) struct CustomSchemas {
     pub(crate) schemas: BTreeMap<String, Value>,
@@ -31,7 +32,7 @@ pub(crate) struct CustomSchemas {
 }
 
 impl CustomSchemas {
-    /// The types of those kinds that are not built in.
+    /// The schemas of the custom resources among `described`.
     pub(crate) fn for_kinds<'r, D: OpenApiKind + ?Sized + 'r>(
         described: impl Iterator<Item = &'r D>,
         table: &BTreeMap<&str, &str>,
@@ -106,8 +107,8 @@ impl CommonMembers {
 fn object_schema(definition: Value, common: &CommonMembers, dialect: OpenApiVersion) -> Value {
     let mut schema = match definition {
         Value::Object(members) => members,
-        // Without a type nothing can be said, not even what all objects have: clients
-        // would take it for everything there is.
+        // A CRD without a schema is published as an untyped object, even without the members every
+        // object has: clients would take those for the complete list.
         _ => return json!({"type": "object"}),
     };
     if dialect == OpenApiVersion::V2 && is_set(&schema, PRESERVE_UNKNOWN_FIELDS) {
@@ -151,7 +152,7 @@ fn add_members(schema: &mut Map<String, Value>, members: &Map<String, Value>) {
     }
 }
 
-/// Rewrites a schema and all in it. Definitions are as deep as JSON may be.
+/// Rewrites a schema and its subschemas. A CRD may be nested as deep as a document may be.
 fn rewrite_schema(
     schema: &mut Map<String, Value>,
     common: &CommonMembers,
@@ -173,7 +174,7 @@ fn rewrite_schema(
             rewrite_value(inner, common, dialect);
         }
     }
-    // Clients of the older version would refuse whatever else is in there.
+    // OpenAPI v2 clients would reject any other member here.
     let open = dialect == OpenApiVersion::V2 && is_set(schema, PRESERVE_UNKNOWN_FIELDS);
     if is_set(schema, EMBEDDED) && !open {
         add_members(schema, &common.object);
@@ -194,7 +195,7 @@ fn rewrite_value(value: &mut Value, common: &CommonMembers, dialect: OpenApiVers
     }
 }
 
-/// Leaves out what the older version cannot say, or what its clients get wrong.
+/// Removes what OpenAPI v2 cannot express, or what its clients handle wrongly.
 fn to_v2(schema: &mut Map<String, Value>) {
     for name in ["allOf", "anyOf", "oneOf", "not", "default"] {
         schema.remove(name);

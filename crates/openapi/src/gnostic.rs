@@ -1,4 +1,4 @@
-//! A Swagger document in protobuf, in gnostic's messages, which kubectl asks for.
+//! The serializer of OpenAPI v2 as protobuf, in gnostic's messages, which kubectl requests.
 
 use serde_json::{Map, Value};
 
@@ -153,7 +153,7 @@ fn extensions(number: u32, value: &Value, out: &mut GnosticMessage) {
     }
 }
 
-/// Any value, as YAML; JSON is YAML.
+/// Any value, as YAML; JSON is valid YAML.
 fn any(value: &Value, out: &mut GnosticMessage) {
     let text = format!("{value}\n");
     out.field(2, text.as_bytes());
@@ -184,7 +184,7 @@ impl GnosticMessage {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Nothing, if it is no text.
+    /// A string field; nothing if the value is not a string.
     fn text(&mut self, number: u32, value: &Value) {
         if let Some(text) = value.as_str() {
             self.field(number, text.as_bytes());
@@ -203,7 +203,7 @@ impl GnosticMessage {
         self.field(number, &inner.bytes);
     }
 
-    /// A name and its value.
+    /// A message of a name and a value.
     fn named(&mut self, number: u32, name: &str, write: impl FnOnce(&mut Self)) {
         self.nested(number, |out| {
             out.field(1, name.as_bytes());

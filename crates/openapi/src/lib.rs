@@ -1,10 +1,10 @@
-//! The API described for its clients: OpenAPI v3, a document for each group and
-//! version, and v2, all in one, as JSON or in gnostic's protobuf.
+//! OpenAPI documents of the API: v3, one document for each group and version, and v2, one document
+//! for everything, as JSON or in gnostic's protobuf.
 //!
-//! Types come from a generated table (`cargo xtask openapi`) that is kept compressed and
-//! unpacked for each document: documents are asked for rarely, and nobody wants to pay
-//! for them in between. Those of custom kinds come from their definitions. What can be
-//! done with them comes from the kinds.
+//! Schemas of built-in kinds come from a generated table (`cargo xtask openapi`) that is kept
+//! compressed and decompressed for each document: documents are requested rarely, so the memory is
+//! not held in between. Schemas of custom resources come from their CRDs. Operations come from the
+//! resources of the catalog.
 
 mod builtin_schemas;
 mod custom_schemas;
@@ -21,6 +21,6 @@ pub use refs::resolve_schemas;
 pub use v2::document as v2;
 pub use v3::{document as v3, hash, index, path_of};
 
-/// What documents say of themselves.
+/// The title and the version in the documents.
 const TITLE: &str = "Kubernetes";
 const VERSION: &str = "v1.36.4";

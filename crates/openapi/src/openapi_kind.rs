@@ -1,17 +1,17 @@
-//! What documents are made from.
+//! The input of an OpenAPI document: a resource and, if it is custom, its CRD schema.
 
 use optik_catalog::ApiResource;
 use serde_json::Value;
 
-/// A kind that can be described.
+/// A kind that can be published in OpenAPI.
 pub trait OpenApiKind {
     fn resource(&self) -> &ApiResource;
 
-    /// What the definition of a custom kind says of its objects, in the version of the
-    /// resource. `None` if it is built in: its types are in the table.
+    /// The schema of the CRD, for the version of the resource. `None` if the resource is built in:
+    /// its schemas are in the table.
     fn definition(&self) -> Option<Value>;
 
-    /// Another one for another definition.
+    /// Changes whenever the CRD changes.
     fn identity(&self) -> &str;
 }
 

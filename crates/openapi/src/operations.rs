@@ -1,11 +1,11 @@
-//! What can be done with each kind, before any version of OpenAPI says it.
+//! The paths and operations of each resource, independent of the OpenAPI version.
 
 use crate::builtin_schemas::key;
 use optik_catalog::{ApiResource, Subresource, Verb};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
 
-/// A path and what it takes.
+/// A path and its operations.
 pub(crate) struct ApiPath {
     pub(crate) path: String,
     /// `namespace`, `name`
@@ -24,9 +24,9 @@ pub(crate) struct ApiOperation {
     pub(crate) kind: [String; 3],
     pub(crate) parameters: &'static [QueryParameter],
     pub(crate) body: OperationBody,
-    /// The name of the schema of the answer.
+    /// The name of the schema of the response.
     pub(crate) response_schema: String,
-    /// Codes that say it worked.
+    /// The status codes of success, with their descriptions.
     pub(crate) codes: &'static [(&'static str, &'static str)],
     pub(crate) media: &'static MediaTypes,
 }
@@ -39,14 +39,14 @@ pub(crate) struct QueryParameter {
 
 pub(crate) enum OperationBody {
     None,
-    /// A schema, and whether it must be there.
+    /// The name of a schema, and whether the body is required.
     Object(String, bool),
     Patch,
 }
 
 const META: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.";
 
-/// The types of documents that a kind takes and gives.
+/// The media types of request and response bodies of a resource.
 pub(crate) struct MediaTypes {
     pub(crate) patches: &'static [&'static str],
     pub(crate) bodies: &'static [&'static str],
@@ -77,7 +77,7 @@ const CUSTOM: &MediaTypes = &MediaTypes {
     responses: &["application/json", "application/yaml"],
 };
 
-/// A path as both versions say it, in the words of one of them.
+/// A path item of OpenAPI v2 or v3; the closures write the parts that differ.
 pub(crate) fn path_item(
     path: &ApiPath,
     operation_of: impl Fn(&ApiOperation) -> Value,
@@ -94,7 +94,7 @@ pub(crate) fn path_item(
     item.into()
 }
 
-/// The schema of any patch.
+/// The name of the schema of every patch.
 pub(crate) fn patch_schema() -> String {
     format!("{META}Patch")
 }
@@ -153,7 +153,7 @@ const OK_CREATED_OR_ACCEPTED: &[(&str, &str)] =
     &[("200", "OK"), ("201", "Created"), ("202", "Accepted")];
 const OK_OR_ACCEPTED: &[(&str, &str)] = &[("200", "OK"), ("202", "Accepted")];
 
-/// The paths of a kind. `schemas`: the names of schemas by kind.
+/// The paths of a resource. `schemas` are the names of schemas by kind.
 pub(crate) fn paths(
     resource: &ApiResource,
     schemas: &BTreeMap<String, &str>,
@@ -308,7 +308,7 @@ fn options() -> OperationBody {
     OperationBody::Object(format!("{META}DeleteOptions"), false)
 }
 
-/// A kind, and what its operations are called.
+/// A kind and the names of its operations.
 struct KindNames {
     kind: [String; 3],
     schema: String,
@@ -316,7 +316,7 @@ struct KindNames {
     stem: String,
     suffix: String,
     tag: String,
-    /// The schema of lists.
+    /// The name of the schema of lists.
     list: String,
     media: &'static MediaTypes,
 }

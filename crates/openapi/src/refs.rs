@@ -1,4 +1,4 @@
-//! The type of a kind with all that it refers to in its place.
+//! Resolution of `$ref`: the schema of a kind with every reference replaced by its target.
 
 use crate::builtin_schemas::{self, BuiltinSchemas};
 use crate::custom_schemas::{CustomSchemas, OpenApiVersion};
@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 const REFERENCE: &str = "#/components/schemas/";
-/// What says of which type something is; the rest is for people.
+/// The keywords that constrain types; the others are documentation.
 const KEPT_KEYWORDS: &[&str] = &[
     "type",
     "format",
@@ -19,8 +19,8 @@ const KEPT_KEYWORDS: &[&str] = &[
     "x-kubernetes-list-map-keys",
 ];
 
-/// The types of some kinds, as one schema each. What refers to itself is an object there,
-/// and no more. `None` for what is not described.
+/// Resolves the schema of each kind. A recursive reference becomes an untyped object. `None` for a
+/// kind without a schema.
 #[must_use]
 pub fn resolve_schemas<'r, D: OpenApiKind + ?Sized + 'r>(kinds: &[&'r D]) -> Vec<Option<Value>> {
     let schemas = BuiltinSchemas::unpack();
@@ -41,14 +41,14 @@ pub fn resolve_schemas<'r, D: OpenApiKind + ?Sized + 'r>(kinds: &[&'r D]) -> Vec
     kinds.iter().map(of).collect()
 }
 
-/// What a schema refers to; alone, or wrapped so that something can be said besides.
+/// The target of a reference, which is direct or wrapped in `allOf` to allow siblings.
 fn reference(schema: &Value) -> Option<&str> {
     let direct = schema["$ref"].as_str();
     let text = direct.or_else(|| schema["allOf"][0]["$ref"].as_str())?;
     text.strip_prefix(REFERENCE)
 }
 
-/// `open`: what is being filled in already.
+/// `open` is the stack of references being resolved.
 fn populate_refs(schema: &Value, all: &BTreeMap<&str, &str>, open: &mut Vec<String>) -> Value {
     let Some(name) = reference(schema) else {
         return populate_children(schema, all, open);
@@ -72,7 +72,7 @@ fn populate_children(schema: &Value, all: &BTreeMap<&str, &str>, open: &mut Vec<
             out.insert((*name).to_owned(), value.clone());
         }
     }
-    // Built-in kinds say it this way.
+    // Built-in kinds mark int-or-string with a format.
     if schema["format"] == "int-or-string" {
         out.insert("x-kubernetes-int-or-string".into(), true.into());
     }

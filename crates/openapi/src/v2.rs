@@ -1,4 +1,4 @@
-//! Swagger 2.0, everything in one document.
+//! OpenAPI v2 (Swagger 2.0): one document for the whole API.
 
 use crate::builtin_schemas::{self, BuiltinSchemas};
 use crate::custom_schemas::{CustomSchemas, OpenApiVersion};
@@ -7,7 +7,7 @@ use crate::operations::{self, ApiOperation, ApiPath, OperationBody, patch_schema
 use crate::{TITLE, VERSION};
 use serde_json::{Map, Value, json};
 
-/// The document of all kinds.
+/// The document of all resources.
 #[must_use]
 pub fn document<'r, D: OpenApiKind + ?Sized + 'r>(
     described: impl Iterator<Item = &'r D> + Clone,
@@ -51,8 +51,8 @@ pub fn document<'r, D: OpenApiKind + ?Sized + 'r>(
     })
 }
 
-/// What the older version says in other words. Only schemas are looked at: a property
-/// may be called `oneOf` too.
+/// Rewrites the keywords that differ in OpenAPI v2. Only schemas are rewritten: a property may be
+/// named `oneOf`, too.
 fn to_v2(schema: &mut Value) {
     let Value::Object(members) = schema else {
         return;
@@ -152,7 +152,7 @@ mod tests {
             assert!(!text.contains(word), "{word}");
         }
         assert!(text.contains("#/definitions/io.k8s.api.core.v1.PodSpec"));
-        // A type of types, which has such properties.
+        // JSONSchemaProps describes schemas, so it has such properties.
         let name = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps";
         assert!(document["definitions"][name]["properties"]["oneOf"].is_object());
     }

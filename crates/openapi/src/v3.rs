@@ -1,4 +1,4 @@
-//! OpenAPI 3.0, a document for each group and version.
+//! OpenAPI v3 (3.0): one document for each group and version, and their index.
 
 use crate::builtin_schemas::{self, BuiltinSchemas};
 use crate::custom_schemas::{CustomSchemas, OpenApiVersion};
@@ -11,7 +11,7 @@ use sha2::{Digest, Sha512};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
 
-/// The index: where the document of each group and version is.
+/// The index: the URL of the document of each group and version.
 #[must_use]
 pub fn index<'r, D: OpenApiKind + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> Value {
     let mut documents: BTreeMap<String, Vec<&D>> = BTreeMap::new();
@@ -38,8 +38,8 @@ pub fn path_of(group: &str, version: &str) -> String {
     operations::base(group, version)[1..].to_owned()
 }
 
-/// Changes when the document does: a hash of all that it is made from, which takes no
-/// document to find out.
+/// A hash that changes when the document does. It covers the inputs of the document, so the
+/// document need not be built.
 pub fn hash<'r, D: OpenApiKind + ?Sized + 'r>(kinds: impl Iterator<Item = &'r D>) -> String {
     // The table never changes while the program runs.
     static TABLE: OnceLock<Sha512> = OnceLock::new();
@@ -114,7 +114,7 @@ pub fn document<'r, D: OpenApiKind + ?Sized + 'r>(
     Some(assemble(&paths, &wanted, &all))
 }
 
-/// Schemas are copied as they are in the table.
+/// Schemas are copied verbatim from the table.
 fn assemble(
     paths: &Map<String, Value>,
     wanted: &BTreeSet<&str>,
@@ -200,7 +200,7 @@ fn operation_of(operation: &ApiOperation) -> Value {
 mod tests {
     use super::*;
 
-    /// Checklist 24: every kind that can be patched says that fields are checked.
+    /// Checklist 24: every kind that can be patched has the `fieldValidation` parameter.
     #[test]
     fn openapi_v3_patch_has_field_validation_parameter_24() {
         let resources = optik_catalog::builtin();

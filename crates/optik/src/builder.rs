@@ -1,4 +1,4 @@
-//! The settings that most embedders want, one method each.
+//! The builder of a control plane: one method for each common setting.
 
 use crate::{Config, Optik, StartError, Storage, TlsConfig};
 use optik_controllers::EnabledControllers;
@@ -41,13 +41,13 @@ impl Builder {
         self
     }
 
-    /// Serves the API without TLS on a loopback address, where everybody is an administrator.
+    /// Serves the API without TLS on a loopback address; every client of it is an administrator.
     pub fn insecure_listen(mut self, address: SocketAddr) -> Self {
         self.config.insecure_listen = Some(address);
         self
     }
 
-    /// No port over TLS, and no certificates.
+    /// Serves no port over TLS, and creates no certificates.
     pub fn without_tls(mut self) -> Self {
         self.config.tls = None;
         self
@@ -65,7 +65,7 @@ impl Builder {
         self
     }
 
-    /// Changes anything else.
+    /// Changes any setting.
     pub fn configure(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self
@@ -74,7 +74,7 @@ impl Builder {
     /// Starts the control plane; see [`Optik::start`].
     ///
     /// # Errors
-    /// If the store, an address or a certificate cannot be used; see [`SetupError`].
+    /// If the store, an address or a certificate cannot be used; see [`StartError`].
     pub async fn start(self) -> Result<Optik, StartError> {
         Optik::start(self.config).await
     }

@@ -1,4 +1,5 @@
-//! Certificates and keys: where they come from, when they are renewed, who is told.
+//! The certificates and keys of a control plane: their sources, their renewal and reloading, and
+//! the publication of changed ones.
 
 use crate::cluster_keys::ClusterKeys;
 use crate::{CertificateSource, Config, KeySource, StartError, Storage, TlsConfig};
@@ -20,7 +21,7 @@ use tokio::sync::watch;
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const YEAR: Duration = DAY.saturating_mul(365);
 
-/// [`CertificateSource`], with [`CertificateSource::ByStorage`] decided.
+/// [`CertificateSource`], with [`CertificateSource::ByStorage`] resolved.
 #[derive(Clone)]
 pub(crate) enum KeyStore {
     Memory,
@@ -75,8 +76,8 @@ impl KeyStore {
         pki.map_err(StartError::Certificates)
     }
 
-    /// The key that signs service account tokens: the one that is configured, or the one
-    /// beside the certificates, which is created once.
+    /// The key that signs service account tokens: the configured one, or the one stored with the
+    /// certificates, which is created once.
     pub(crate) fn signing_key(&self, source: KeySource) -> Result<SigningKey, StartError> {
         let failed = |cause| StartError::SigningKey(Box::new(cause));
         if let KeySource::Key(key) = source {
@@ -101,11 +102,11 @@ impl KeyStore {
     }
 }
 
-/// The certificates in use, and the authorities that clients are accepted by.
+/// The certificates in use, and the client certificate authorities.
 #[derive(Clone)]
 struct Material {
     pki: Pki,
-    /// As PEM.
+    /// The authorities as PEM.
     client_authorities: Vec<u8>,
 }
 
@@ -130,7 +131,7 @@ impl Material {
     }
 }
 
-/// Loads certificates, renews them, and publishes what has changed.
+/// Loads certificates, renews them, and publishes changes.
 #[derive(Clone)]
 pub(crate) struct CertificateManager {
     config: TlsConfig,
@@ -138,7 +139,7 @@ pub(crate) struct CertificateManager {
     clock: Arc<dyn Clock>,
     address: SocketAddr,
     material: Material,
-    /// In use by the TLS port; replaced in place.
+    /// The TLS configuration of the port; replaced in place.
     tls: TlsMaterial,
     authorities: watch::Sender<CaBundles>,
     kubeconfig: watch::Sender<String>,
@@ -199,7 +200,7 @@ impl CertificateManager {
                     tracing::info!("certificates reloaded");
                     material = newer;
                 }
-                // What was good stays in use: half of a pair may have been written.
+                // The valid certificates stay in use: the new pair may be half written.
                 Err(error) => {
                     let cause = std::error::Error::source(&error).map(ToString::to_string);
                     tracing::warn!(cause, "certificates cannot be used: {error}");
@@ -217,7 +218,7 @@ impl CertificateManager {
             return Ok(None);
         }
         self.tls.replace(&newer.tls()?);
-        // What TLS accepts from now on is also what others are told.
+        // The published authorities are those that TLS accepts from now on.
         let authorities = newer.authorities();
         self.authorities.send_if_modified(|before| {
             let changed = *before != authorities;
@@ -243,7 +244,7 @@ impl CertificateManager {
     }
 }
 
-/// Everything that TLS needs, as it is in files now. What expires soon is renewed.
+/// Loads all certificates from their files; those that expire soon are renewed.
 fn load(
     config: &TlsConfig,
     keys: &KeyStore,
@@ -252,7 +253,7 @@ fn load(
     now: UnixMillis,
 ) -> Result<Material, StartError> {
     let mut pki = match (keys, current) {
-        // Nobody else could have changed what is in memory.
+        // Certificates in memory cannot have been changed by others.
         (KeyStore::Memory, Some(current)) => current.pki.clone(),
         _ => keys.pki(names(config, ip), current.map(|current| &current.pki), now)?,
     };
@@ -271,7 +272,7 @@ fn load(
     })
 }
 
-/// In the server's certificate.
+/// The names in the server certificate.
 fn names(config: &TlsConfig, ip: IpAddr) -> Vec<String> {
     let host = gethostname::gethostname();
     let mut names = server_names(ip, host.to_str());
@@ -281,8 +282,8 @@ fn names(config: &TlsConfig, ip: IpAddr) -> Vec<String> {
     names
 }
 
-/// Once a day, if our authority expires within a year: new certificates for everybody take
-/// time.
+/// Warns once a day if our certificate authority expires within a year: distributing a new one to
+/// all clients takes time.
 fn warn_before_expiry(pki: &Pki, now: UnixMillis, warned: &mut Option<UnixMillis>) {
     let soon = pki
         .authority_not_after()
@@ -298,7 +299,7 @@ fn warn_before_expiry(pki: &Pki, now: UnixMillis, warned: &mut Option<UnixMillis
     }
 }
 
-/// Where a client on this machine finds us, if we listen everywhere.
+/// The address by which a client on this machine reaches the server if it listens on all addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
@@ -324,7 +325,8 @@ fn read_text(path: &Path) -> Result<String, StartError> {
     String::from_utf8(read(path)?).map_err(|_| unusable(path, "it is not PEM"))
 }
 
-/// A file without any certificate would let nobody in whom it should.
+/// Reads a file that must contain a certificate: without any, all client certificates would be
+/// rejected.
 fn read_certificates(path: &Path) -> Result<Vec<u8>, StartError> {
     let bytes = read(path)?;
     let begin = b"-----BEGIN CERTIFICATE-----";

@@ -1,8 +1,9 @@
-//! The keys that all servers on one etcd cluster share, which therefore lie in it.
+//! The certificate authority and the token signing key that all servers on one etcd cluster share,
+//! stored in that cluster.
 //!
-//! They are made by whichever server comes first, in one transaction that is carried out
-//! only if there are none. No API path leads to them. Whoever reads the cluster reads all
-//! Secrets, too: it is trusted as a disk is.
+//! The first server creates them, in one transaction that succeeds only if there are none. No API
+//! path leads to them. Every client of the etcd cluster can read all Secrets as well, so the
+//! cluster is trusted like a disk.
 
 use crate::StartError;
 use optik_auth::jwt::SigningKey;
@@ -15,12 +16,12 @@ use std::path::Path;
 
 const KEY: &str = "/optik/keys";
 const FORMAT: u32 = 1;
-/// Another server may come first, once.
+/// Another server may create them first, once.
 const TRIES_MAX: usize = 3;
 
 pub(crate) struct ClusterKeys {
     pub(crate) authority: CertKeyPair,
-    /// Signs tokens of service accounts; PEM.
+    /// The key that signs service account tokens; PEM.
     pub(crate) signing: String,
 }
 
@@ -34,8 +35,8 @@ struct Stored {
 }
 
 impl ClusterKeys {
-    /// Those of the cluster. If it has none, it gets those that an earlier version left in the
-    /// directory `legacy`, or new ones.
+    /// Loads the keys of the cluster. If it has none, those that an earlier version left in the
+    /// directory `legacy` are stored, or new ones.
     pub(crate) async fn load(
         store: &Store,
         legacy: Option<&Path>,

@@ -1,19 +1,20 @@
-//! The threads that long requests are carried out by.
+//! The compute pool: threads for long requests, at a lower priority than the threads that serve
+//! connections.
 
 use crate::StartError;
 use optik_apiserver::ComputePool;
 use std::num::NonZero;
 use tokio::runtime::Handle;
 
-/// How much later than those that serve these threads are scheduled. They still get a third of
-/// a busy processor.
+/// The niceness of the pool's threads relative to the serving threads. They still get a third of a
+/// busy processor.
 const NICENESS: i32 = 5;
 
-/// One processor is left to those who serve, if there is one to leave.
+/// Starts the pool. One processor is left to the serving threads, if there is more than one.
 pub(crate) fn start_pool(threads: Option<usize>) -> Result<ComputePool, StartError> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // On Linux this is about the thread that calls, not the process. If it is refused, they are
-    // as urgent as all.
+    // On Linux this affects the calling thread, not the process. If it fails, the thread keeps the
+    // normal priority.
     let lower_priority = || {
         let _ = rustix::process::nice(NICENESS);
     };

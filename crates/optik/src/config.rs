@@ -1,4 +1,4 @@
-//! Everything that can be said about a control plane before it starts.
+//! The configuration of a control plane.
 
 use optik_apiserver::{AuthorizationMode, ServiceRanges};
 use optik_auth::jwt::{PublicKey, SigningKey};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
-/// As kube-apiserver is usually deployed.
+/// The usual issuer of kube-apiserver deployments.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
 /// Where objects are stored.
@@ -31,7 +31,7 @@ pub enum Storage {
 pub enum CertificateSource {
     /// By storage: below the data directory, in the etcd cluster, or in memory.
     ByStorage,
-    /// New ones at every start.
+    /// New ones at every start, in memory.
     Memory,
     /// This directory. Missing files are created.
     Directory(PathBuf),
@@ -43,11 +43,11 @@ pub struct TlsConfig {
     /// Port 0 takes a free one.
     pub listen: SocketAddr,
     pub certificates: CertificateSource,
-    /// Files of a certificate with its chain and of its key, both PEM, in place of our own.
+    /// Files of a certificate with its chain and of its key, both PEM, in place of generated ones.
     pub key_pair: Option<(PathBuf, PathBuf)>,
-    /// Client certificates of these authorities are accepted beside our own: a file of PEM.
+    /// A PEM file of further client certificate authorities.
     pub client_ca_file: Option<PathBuf>,
-    /// Names and addresses in the server's certificate, beside the usual ones.
+    /// Further subject alternative names of the server certificate.
     pub extra_names: Vec<String>,
     /// How often certificates are reloaded if they have changed, and renewed if they expire soon.
     pub check_interval: Duration,
@@ -56,7 +56,7 @@ pub struct TlsConfig {
 }
 
 impl TlsConfig {
-    /// On this address, with certificates of our own.
+    /// A port on this address, with generated certificates.
     #[must_use]
     pub fn new(listen: SocketAddr) -> Self {
         Self {
@@ -74,18 +74,18 @@ impl TlsConfig {
 /// The key that signs service account tokens.
 #[derive(Debug)]
 pub enum KeySource {
-    /// The one beside the certificates; a new one if there are no certificates.
+    /// The key stored with the certificates; a new one if there are no certificates.
     WithCertificates,
     Key(Box<SigningKey>),
 }
 
-/// Tokens of service accounts.
+/// Settings of service account tokens.
 #[derive(Debug)]
 pub struct ServiceAccountConfig {
     pub signing_key: KeySource,
-    /// Tokens signed by these keys are accepted as well.
+    /// Further keys that verify tokens.
     pub verification_keys: Vec<PublicKey>,
-    /// A URL.
+    /// The issuer of tokens: a URL.
     pub issuer: String,
     /// Default audiences; the issuer if empty.
     pub audiences: Vec<String>,
@@ -104,48 +104,48 @@ impl Default for ServiceAccountConfig {
     }
 }
 
-/// What [`Optik::start`](crate::Optik::start) starts. The default keeps everything in memory
-/// and listens on a free port of the loopback interface.
+/// The configuration that [`Optik::start`](crate::Optik::start) takes. By default, everything is in
+/// memory and the API listens on a free port of the loopback interface.
 #[derive(Debug)]
 pub struct Config {
     pub storage: Storage,
-    /// Of [`Storage::Directory`].
+    /// The durability of [`Storage::Directory`].
     pub durability: Durability,
     /// How long old revisions stay readable and watchable.
     pub retention: Retention,
-    /// How often the store is compacted to the state one interval ago; `None` leaves that to
-    /// `retention`.
+    /// The interval at which the store is compacted, to its revision of one interval ago; `None`
+    /// leaves compaction to `retention`.
     pub compaction_interval: Option<Duration>,
     /// Where the tasks of the store run.
     pub executor: Executor,
-    /// Whether the Kubernetes API is served at all; without it only `etcd_listen` is.
+    /// Whether the Kubernetes API is served; without it only `etcd_listen` is.
     pub api: bool,
     pub tls: Option<TlsConfig>,
-    /// Keys that the first server on an etcd cluster shares with the others, if an earlier
-    /// version left some in this directory.
+    /// A directory in which an earlier version may have left keys. The first server on an etcd
+    /// cluster shares these with the others.
     pub cluster_keys_from: Option<PathBuf>,
-    /// A loopback address. Everybody who reaches it is an administrator.
+    /// A loopback address. Every client that reaches it is an administrator.
     pub insecure_listen: Option<SocketAddr>,
-    /// A loopback address. Everybody who reaches it can read and write everything.
+    /// A loopback address. Every client that reaches it can read and write all keys.
     pub etcd_listen: Option<SocketAddr>,
-    /// What clients are told to trust if there is no TLS port here, because something in front
-    /// of us speaks TLS.
+    /// The CA bundles that are published to clients if there is no TLS port, because a proxy in
+    /// front of the server terminates TLS.
     pub authorities: CaBundles,
-    /// Connections of all ports together; bounded further by open files.
+    /// The limit of connections of all ports together; the limit of open files may lower it.
     pub connections_max: usize,
     /// Static bearer tokens.
     pub tokens: TokenFile,
-    /// Whether requests without credentials are `system:anonymous`, or 401.
+    /// Whether requests without credentials are made by `system:anonymous`; otherwise they get 401.
     pub anonymous: bool,
     pub authorization: AuthorizationMode,
     pub service_accounts: ServiceAccountConfig,
     pub limits: Limits,
-    /// Web pages of these origins may use the API.
+    /// The origins that CORS allows.
     pub allowed_origins: AllowedOrigins,
     pub audit: Option<Arc<Audit>>,
     pub controllers: EnabledControllers,
     pub service_ranges: ServiceRanges,
-    /// Threads for long requests; one processor is left to serving if `None`.
+    /// Threads of the compute pool; `None` leaves one processor to the serving threads.
     pub compute_threads: Option<usize>,
 }
 

@@ -1,4 +1,4 @@
-//! Puts the parts together, and takes them apart again.
+//! The running control plane: assembles its parts, starts them, and shuts them down.
 
 use crate::certificates::{CertificateManager, KeyStore};
 use crate::listeners::{Listeners, connections};
@@ -19,11 +19,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Renews what expires, and takes up changed files.
+/// The task that renews expiring certificates and reloads changed files.
 const CERTIFICATES: Task = Task::upkeep("certificates");
 
-/// A running control plane. Dropping it stops everything at once; nothing acknowledged is
-/// lost by that.
+/// A running control plane. Dropping it stops everything at once; no acknowledged write is lost by
+/// that.
 pub struct Optik {
     parts: Parts,
     api: Option<ApiServer>,
@@ -32,14 +32,14 @@ pub struct Optik {
     found: OpenedStore,
 }
 
-/// What the store held before anything was written by this process.
+/// The content of the store before this process wrote to it.
 #[derive(Clone, Copy, Debug)]
 pub struct OpenedStore {
     pub revision: Revision,
     pub keys: u64,
 }
 
-/// Shared by everything that is started.
+/// The parts that everything else uses.
 struct Parts {
     store: Store,
     clock: Arc<dyn Clock>,
@@ -61,15 +61,15 @@ struct Addresses {
 }
 
 impl Optik {
-    /// In memory and on a free port of the loopback interface, unless told otherwise.
+    /// A builder; by default in memory, on a free port of the loopback interface.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Starts a control plane. When this returns, its ports answer.
+    /// Starts a control plane. When this returns, its ports accept requests.
     ///
     /// # Errors
-    /// If the store, an address or a certificate cannot be used; see [`SetupError`].
+    /// If the store, an address or a certificate cannot be used; see [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
         let mut listeners = Listeners::bind(&config).await?;
@@ -106,32 +106,32 @@ impl Optik {
         Ok(optik)
     }
 
-    /// Where the API listens with TLS: the URL that the kubeconfig has.
+    /// The URL of the API over TLS, as in the kubeconfig.
     #[must_use]
     pub fn url(&self) -> Option<&str> {
         self.certificates.as_ref().map(|handles| &*handles.url)
     }
 
-    /// The kubeconfig of an administrator as YAML, with the certificates of now.
+    /// The kubeconfig of an administrator as YAML, with the current certificates.
     #[must_use]
     pub fn kubeconfig(&self) -> Option<String> {
         let handles = self.certificates.as_ref()?;
         Some(handles.kubeconfig.borrow().clone())
     }
 
-    /// Where the API listens without TLS.
+    /// The address of the API without TLS.
     #[must_use]
     pub fn insecure_address(&self) -> Option<SocketAddr> {
         self.addresses.insecure
     }
 
-    /// Where etcd's gRPC listens.
+    /// The address of the etcd gRPC server.
     #[must_use]
     pub fn etcd_address(&self) -> Option<SocketAddr> {
         self.addresses.etcd
     }
 
-    /// The API in process: no credentials, no authorization, the same admission.
+    /// The API in process: without authentication and authorization, with admission.
     ///
     /// # Panics
     /// If it was started without the API.
@@ -140,19 +140,19 @@ impl Optik {
         self.api.as_ref().expect("it was started with the API")
     }
 
-    /// What the store held when it was opened.
+    /// The content of the store when it was opened.
     #[must_use]
     pub fn opened_store(&self) -> OpenedStore {
         self.found
     }
 
-    /// Keys, bytes and revisions below the API.
+    /// The key-value store below the API.
     #[must_use]
     pub fn store(&self) -> &Store {
         &self.parts.store
     }
 
-    /// The background tasks, by name.
+    /// The supervisor of the background tasks.
     #[must_use]
     pub fn supervisor(&self) -> &Supervisor {
         &self.parts.supervisor
@@ -168,7 +168,7 @@ impl Optik {
         parts.store.close().await;
     }
 
-    /// Serves the API: certificates, bootstrap, background tasks, and then the ports.
+    /// Starts the API: certificates, bootstrap objects, background tasks, and then the ports.
     async fn start_api(
         &mut self,
         mut config: Config,
@@ -222,7 +222,7 @@ impl Parts {
         options.client_urls.extend(url);
         let facade = Facade::new(self.store.clone(), options);
         let serving = facade.serve(listener, self.stopped());
-        // Spawned here: ports are waited for when the server stops. They supervise their own.
+        // Spawned here: shutdown waits for the ports. They supervise their own tasks.
         self.listeners.spawn(serving);
     }
 
@@ -247,7 +247,7 @@ impl Parts {
         Ok(api.with_compute(compute::start_pool(config.compute_threads)?))
     }
 
-    /// What runs beside requests.
+    /// Starts the background tasks.
     async fn start_background(
         &self,
         config: &Config,
@@ -261,7 +261,7 @@ impl Parts {
             optik_controllers::start_compaction(supervisor, store, interval, clock);
         }
         optik_controllers::start_background_tasks(supervisor, api, store);
-        // Without TLS there are no certificates that others would have to know.
+        // Without TLS there are no certificate authorities to share with other servers.
         if tls && matches!(config.storage, Storage::Etcd(_)) {
             let own = authorities.clone();
             optik_controllers::start_ca_bundle_sharing(supervisor, store, own).await;
@@ -301,12 +301,12 @@ impl Parts {
             let Some(listener) = listener else { continue };
             let (server, stopped) = (server.clone(), self.stopped());
             let serving = async move { server.serve(listener, material, stopped).await };
-            // Spawned here: as the port of etcd.
+            // Spawned here: shutdown waits for the port of etcd as well.
             self.listeners.spawn(serving);
         }
     }
 
-    /// Renews certificates until the server stops.
+    /// Starts the task that renews certificates until shutdown.
     fn renew(&self, manager: CertificateManager) -> CertificateHandles {
         let handles = CertificateHandles {
             url: manager.url(),
@@ -321,7 +321,7 @@ impl Parts {
     fn stopped(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut stop = self.stop.subscribe();
         async move {
-            // Nobody being left to stop us is a reason to stop, too.
+            // A dropped sender counts as a shutdown.
             let _ = stop.wait_for(|stop| *stop).await;
         }
     }

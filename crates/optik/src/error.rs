@@ -1,4 +1,4 @@
-//! Why a control plane cannot start.
+//! The errors of starting a control plane.
 
 use optik_auth::jwt::KeyError;
 use optik_serve::TlsError;

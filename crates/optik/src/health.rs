@@ -1,4 +1,4 @@
-//! The health of the store, as `/readyz` asks for it.
+//! The health check of the store, for `/readyz`.
 
 use optik_serve::{StoreCheck, StoreHealth};
 use optik_store::Store;

@@ -56,7 +56,7 @@ pub use config::{CertificateSource, Config, KeySource, ServiceAccountConfig, Sto
 pub use control_plane::{OpenedStore, Optik};
 pub use error::StartError;
 
-// What the settings and the handle are made of.
+// Types of the settings and of the handle.
 pub use http::Method;
 pub use optik_apiserver::{ApiRequest, ApiResponse, ApiServer, AuthorizationMode, ServiceRanges};
 pub use optik_controllers::{CaBundles, EnabledControllers};

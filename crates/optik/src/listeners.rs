@@ -1,11 +1,12 @@
-//! The ports, bound before anything else is done, and how many connections they share.
+//! Binding of the ports, which precedes everything else, and the limit of connections that they
+//! share.
 
 use crate::{Config, StartError};
 use optik_listener::{ConnectionLimiter, descriptors};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 
-/// Bound, not yet served.
+/// Ports that are bound, but not served yet.
 pub(crate) struct Listeners {
     pub(crate) tls: Option<TcpListener>,
     pub(crate) insecure: Option<TcpListener>,
@@ -26,7 +27,7 @@ impl Listeners {
     }
 }
 
-/// For ports without authentication.
+/// Rejects addresses of ports without authentication that other machines can reach.
 fn require_loopback(address: Option<SocketAddr>) -> Result<(), StartError> {
     match address {
         Some(address) if !address.ip().is_loopback() => Err(StartError::NotLoopback { address }),
@@ -44,7 +45,7 @@ async fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartE
         .map_err(|cause| StartError::Listen { address, cause })
 }
 
-/// For all ports together, without the files that the store needs.
+/// The connection limiter of all ports; it leaves the file descriptors that the store needs.
 pub(crate) fn connections(max: usize) -> ConnectionLimiter {
     let descriptors = descriptors::raise_limit();
     let possible = descriptors::for_connections(descriptors).min(max);

@@ -1,4 +1,4 @@
-//! A control plane inside another program, seen by a real client.
+//! Tests of a control plane embedded in another program, with a real client.
 
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
 use kube::api::{ObjectMeta, PostParams};

@@ -1,4 +1,4 @@
-//! How long a patch takes. Objects are of the size that clusters are full of.
+//! Benchmarks of patches, on objects of typical size.
 
 use optik_object::{Map, Object, Timestamp, Value};
 use optik_patch::{
@@ -10,7 +10,7 @@ use serde_json::json;
 use std::hint::black_box;
 
 fn main() {
-    // Read before the clock starts.
+    // Parsed before the measurement.
     let _ = deployment_type();
     divan::main();
 }

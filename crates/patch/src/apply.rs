@@ -1,4 +1,5 @@
-//! Server-side apply.
+//! Server-side apply: merges a configuration, detects conflicts, prunes fields that are no longer
+//! applied, and updates managedFields.
 
 use crate::conflict::Conflicts;
 use crate::endpoint::{Endpoint, gvk_string};
@@ -19,25 +20,25 @@ use crate::versions::VersionConversionError;
 use optik_object::{Map, Object, Status, Timestamp, Value};
 use optik_schema::TypeRef;
 
-/// Who applies what to which object.
+/// The manager, the configuration and the live object of an apply.
 #[derive(Clone, Copy)]
 pub struct ApplyRequest<'a> {
-    /// As stored; `None` if there is none.
+    /// The stored object; `None` if there is none.
     pub live: Option<&'a Object>,
     pub config: &'a Object,
     pub manager: &'a str,
-    /// Takes fields from others instead of being told about conflicts.
+    /// Takes fields from other managers instead of failing with conflicts.
     pub force: bool,
     pub now: Timestamp,
 }
 
-/// What comes out.
+/// The result of an apply.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyResult {
-    /// With its managers, before defaulting.
+    /// The object with its managedFields, before defaulting.
     pub object: Object,
     pub managed: Managed,
-    /// Whether anything but the record of managers changed.
+    /// Whether anything but managedFields changed.
     pub changed: bool,
 }
 
@@ -58,7 +59,7 @@ pub enum ApplyError {
 }
 
 impl ApplyError {
-    /// What the client gets.
+    /// The `Status` for the client.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
@@ -117,14 +118,14 @@ pub fn apply(
     Ok(outcome)
 }
 
-/// The managers of the live object, as the types of today see them.
+/// The managers of the live object, reconciled with the current schema.
 fn managers(endpoint: &Endpoint<'_>, request: &ApplyRequest<'_>) -> Result<Managed, ApplyError> {
     let Some(live) = request.live else {
         return Ok(Managed::default());
     };
     let mut managed = Managed::from_object(live)?;
     if managed.is_empty() {
-        // What nobody is known to manage belongs to those before the first apply.
+        // If the live object has no managers, its fields belong to `before-first-apply`.
         let write = UpdateRequest {
             live: None,
             manager: "before-first-apply",
@@ -137,7 +138,7 @@ fn managers(endpoint: &Endpoint<'_>, request: &ApplyRequest<'_>) -> Result<Manag
     Ok(managed)
 }
 
-/// Is this something that can be applied here? If so, of what type?
+/// Validates the configuration and returns the type of the endpoint.
 fn check<'a>(
     endpoint: &'a Endpoint<'_>,
     request: &ApplyRequest<'_>,
@@ -162,13 +163,12 @@ fn check<'a>(
     Ok(of)
 }
 
-/// What both attempts have in common, the one that minds conflicts and the one that
-/// does not.
+/// The inputs of an attempt. kubectl may need two, the first with conflicts and the second forced.
 struct ApplyAttempt<'a> {
     endpoint: &'a Endpoint<'a>,
     request: &'a ApplyRequest<'a>,
     of: TypeRef<'a>,
-    /// Without managers; empty if there is no object.
+    /// Without managedFields; empty if there is no object.
     live: Map,
 }
 
@@ -207,7 +207,7 @@ impl ApplyAttempt<'_> {
         })
     }
 
-    /// What the configuration names and the endpoint lets it change.
+    /// The fields of the configuration, without those the endpoint resets.
     fn config_fields(&self) -> FieldSet {
         let named = to_field_set(self.of, self.request.config.members());
         match self
@@ -220,7 +220,7 @@ impl ApplyAttempt<'_> {
         }
     }
 
-    /// The time changes only if something else does.
+    /// Sets the time only if the object changed.
     fn with_time(&self, entry: ManagedFieldsEntry, changed: bool) -> ManagedFieldsEntry {
         let time = if changed {
             Some(self.request.now)

@@ -1,11 +1,11 @@
-//! An apply that would take fields from others, and how it is told so.
+//! Conflicts of server-side apply, and their `Status`.
 
 use crate::fieldset::FieldSet;
 use crate::managed::FieldManager;
 use optik_object::{Cause, Status};
 use std::fmt;
 
-/// Fields that belong to others, by manager.
+/// The conflicting fields, by the manager that owns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Conflicts(Vec<(FieldManager, FieldSet)>);
 
@@ -19,13 +19,13 @@ impl Conflicts {
         self.0.is_empty()
     }
 
-    /// How many fields there are, counted for each manager.
+    /// The number of conflicting fields, counted per manager.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.iter().map(|(_, fields)| fields.len()).sum()
     }
 
-    /// What is left if some fields may be taken.
+    /// The conflicts without the fields in `allowed`.
     #[must_use]
     pub(crate) fn without(&self, allowed: &FieldSet) -> Self {
         let left = self.0.iter().map(|(manager, fields)| {
@@ -41,7 +41,7 @@ impl Conflicts {
         sorted
     }
 
-    /// What the client gets: 409 with one cause for each field.
+    /// The `Status` for the client: 409 with one cause for each field.
     #[must_use]
     pub fn status(&self) -> Status {
         let causes = self.sorted().into_iter().flat_map(|(manager, fields)| {

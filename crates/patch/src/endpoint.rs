@@ -1,4 +1,4 @@
-//! Where a write arrives.
+//! `Endpoint`: the version, kind and subresource a write is sent to.
 
 use crate::managed::{FieldManager, ManagedFieldsOperation};
 use crate::versions::VersionConverter;
@@ -16,7 +16,7 @@ pub struct Endpoint<'a> {
 }
 
 impl Endpoint<'_> {
-    /// The type of the objects in a request.
+    /// The type of the objects of the endpoint's version.
     pub(crate) fn object_type(&self) -> Option<TypeRef<'_>> {
         self.versions.type_at(self.api_version)
     }
@@ -31,13 +31,13 @@ impl Endpoint<'_> {
     }
 }
 
-/// A type as Go prints it: `apps/v1, Kind=Deployment`, `/v1, Kind=Secret`.
+/// Prints a type as Go does: `apps/v1, Kind=Deployment`, `/v1, Kind=Secret`.
 #[must_use]
 pub fn gvk_string(api_version: &str, kind: &str) -> String {
     match api_version.split_once('/') {
         None if api_version.is_empty() => format!("/, Kind={kind}"),
         None => format!("/{api_version}, Kind={kind}"),
-        // More than two parts are no version, and then Go forgets the kind, too.
+        // An apiVersion of more than two parts is invalid; Go then drops the kind, too.
         Some((_, version)) if version.contains('/') => "/, Kind=".into(),
         Some((group, version)) => format!("{group}/{version}, Kind={kind}"),
     }

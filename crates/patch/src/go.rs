@@ -1,9 +1,9 @@
-//! How Go prints values, where messages quote them.
+//! Go's formatting of values in messages.
 
 use optik_object::{FieldError, ResourceName, Status, Value};
 use std::fmt::Write;
 
-/// A value as `%v` prints it: `map[a:1 b:[x <nil>]]`.
+/// Prints a value as `%v` does: `map[a:1 b:[x <nil>]]`.
 pub(crate) fn print(value: &Value) -> String {
     let mut out = String::new();
     write(value, &mut out);
@@ -49,8 +49,8 @@ pub(crate) fn print_list(items: &[Value]) -> String {
     out
 }
 
-/// A number as `%v` prints it: whole floats without a point, large and small ones
-/// with an exponent of two digits.
+/// Prints a number as `%v` does: whole floats without a point, large and small ones with an
+/// exponent of two digits.
 pub(crate) fn number(number: &serde_json::Number) -> String {
     match number.as_f64() {
         Some(value) if number.is_f64() => float(value),
@@ -69,7 +69,7 @@ fn float(value: f64) -> String {
     format!("{digits}e{sign}{:02}", exponent.unsigned_abs())
 }
 
-/// A value as `%s` prints it, which is made for strings only.
+/// Prints a value as `%s` does, which is meant for strings only.
 pub(crate) fn print_as_text(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
@@ -99,10 +99,10 @@ pub(crate) fn strict_error(what: &str, path: &str) -> String {
     text
 }
 
-/// 422: the patched object cannot be decoded (§1.6). `patched` is the whole patched
-/// JSON, or for strategic patches what [`StrategicPatch::printed`] says.
+/// 422: the patched object cannot be decoded (§1.6). `patched` is the whole patched JSON; for
+/// strategic merge patches it is [`StrategicPatch::to_go_string`].
 ///
-/// [`StrategicPatch::printed`]: crate::StrategicPatch::printed
+/// [`StrategicPatch::to_go_string`]: crate::StrategicPatch::to_go_string
 #[must_use]
 pub fn invalid_patch(patched: &str, detail: &str) -> Status {
     const NAMELESS: ResourceName<'_> = ResourceName {

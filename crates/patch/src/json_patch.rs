@@ -1,6 +1,5 @@
-//! JSON Patch (RFC 6902), with the liberties Kubernetes takes: replacing a member that
-//! is not there adds it, negative indices count from the end, and a path may say
-//! anything before its first slash.
+//! JSON Patch (RFC 6902), with Kubernetes' deviations: replacing a missing member adds it, negative
+//! indices count from the end, and any text may precede the first slash of a path.
 
 mod document;
 mod pointer;
@@ -12,17 +11,17 @@ use optik_object::{DEPTH_MAX, Status, Value, json_type, parse};
 use pointer::Pointer;
 
 const OPERATIONS_MAX: usize = 10_000;
-/// What the `copy` operations of a patch may add.
+/// The maximum number of bytes that the `copy` operations of a patch may add.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// How many values may be counted to find out how deep they are. Moving a large value
-/// to and fro would otherwise count it ten thousand times.
+/// The maximum number of values visited to compute depths. Without it, moving a large value back
+/// and forth would visit it ten thousand times.
 const COUNTED_VALUES_MAX: usize = 8_000_000;
 
 /// A decoded patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JsonPatch {
     operations: Vec<Value>,
-    /// `json patch unknown field "[0].bogus"`; empty if checks are off.
+    /// `json patch unknown field "[0].bogus"`; empty if strict decoding is off.
     pub strict_errors: Vec<String>,
 }
 
@@ -32,7 +31,7 @@ pub enum JsonPatchError {
     Malformed(String),
     #[error("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}")]
     TooManyOperations { operations: usize },
-    /// Clients are not told why.
+    /// An operation failed. The reason is not sent to clients.
     #[error("operation {operation}: {why}")]
     Rejected { operation: usize, why: Rejection },
 }
@@ -56,7 +55,7 @@ pub enum Rejection {
 }
 
 impl JsonPatchError {
-    /// What the client gets.
+    /// The `Status` for the client.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {
@@ -68,7 +67,7 @@ impl JsonPatchError {
 }
 
 impl JsonPatch {
-    /// Reads a body.
+    /// Decodes a body.
     pub fn decode(body: &[u8], checks: StrictDecoding) -> Result<Self, JsonPatchError> {
         let malformed = |text: String| {
             JsonPatchError::Malformed(match checks {
@@ -131,7 +130,7 @@ impl JsonPatch {
 
 const MEMBERS: [&str; 4] = ["op", "path", "from", "value"];
 
-/// `op`, `path` and `from` are strings.
+/// Checks that `op`, `path` and `from` are strings.
 fn check_members(operation: &Value) -> Result<(), String> {
     for name in &MEMBERS[..3] {
         match operation.get(name) {
@@ -148,7 +147,7 @@ fn check_members(operation: &Value) -> Result<(), String> {
     Ok(())
 }
 
-/// Members given twice, then unknown ones. An unknown member given twice is only unknown.
+/// Duplicate members, then unknown ones. A duplicate unknown member is reported only as unknown.
 fn strict_errors(operations: &[Value], duplicates: &[String]) -> Vec<String> {
     let unknown = operations.iter().enumerate().flat_map(|(at, operation)| {
         let members = operation.as_object().into_iter().flatten();
@@ -239,7 +238,7 @@ impl JsonPatchRun {
         Ok(())
     }
 
-    /// What is not there equals null.
+    /// The `test` operation. A missing member equals null.
     fn test(&mut self, path: Pointer<'_>, wanted: Option<&Value>) -> OperationResult {
         let wanted = wanted.unwrap_or(&Value::Null);
         let equal = match self.get(path)? {
@@ -249,7 +248,7 @@ impl JsonPatchRun {
         equal.then_some(()).ok_or(Rejection::TestFailed)
     }
 
-    /// `None` for a member that is not there.
+    /// The value at a path; `None` for a missing member.
     fn get(&mut self, path: Pointer<'_>) -> Result<Option<&DocumentNode>, Rejection> {
         if path.is_whole() {
             return Ok(Some(&self.document));
@@ -279,7 +278,7 @@ impl JsonPatchRun {
         self.add(pointer(operation, "path")?, node)
     }
 
-    /// The document stays as shallow as any that can be parsed.
+    /// Limits the depth of the document to that of documents that can be parsed.
     fn check_depth(&mut self, path: Pointer<'_>, node: &DocumentNode) -> OperationResult {
         let depth = node.depth(&mut self.counted);
         let fits = path.depth() + depth <= DEPTH_MAX && self.counted <= COUNTED_VALUES_MAX;
@@ -297,7 +296,7 @@ fn pointer<'o>(operation: &'o Value, name: &str) -> Result<Pointer<'o>, Rejectio
         .ok_or(Rejection::MissingMember)
 }
 
-/// No value is null.
+/// A missing value is null.
 fn value(operation: &Value) -> DocumentNode {
     DocumentNode::Plain(operation.get("value").cloned().unwrap_or_default())
 }

@@ -1,4 +1,5 @@
-//! The annotation in which kubectl keeps what it applied before the server could.
+//! The annotation `last-applied-configuration`, in which client-side `kubectl apply` records its
+//! configuration.
 
 use crate::conflict::Conflicts;
 use crate::endpoint::Endpoint;
@@ -6,14 +7,14 @@ use crate::fieldset::FieldSet;
 use crate::typed::{DuplicateItems, compare, to_field_set, validate};
 use optik_object::{Map, Object, Value, parse, to_bytes};
 
-/// Only this manager takes part.
+/// The annotation is used only for this manager.
 pub(crate) const MANAGER: &str = "kubectl";
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// Of all annotations of an object.
+/// The maximum size of all annotations of an object.
 const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 
-/// The conflicts that are left: what kubectl applied itself, and what still has that
-/// value, it may take.
+/// The conflicts that remain: kubectl may take fields of its last client-side apply that still have
+/// the applied value.
 pub(crate) fn remaining_conflicts(
     endpoint: &Endpoint<'_>,
     live: &Map,
@@ -46,8 +47,8 @@ fn last_applied_fields(endpoint: &Endpoint<'_>, live: &Map) -> Option<FieldSet> 
     )
 }
 
-/// Keeps the annotation true, where there is one: kubectl without server-side apply
-/// would otherwise undo what was applied.
+/// Updates the annotation if there is one. With a stale annotation, a later client-side apply would
+/// undo the server-side apply.
 pub(crate) fn update_annotation(object: &mut Object, config: &Object) {
     if object.annotation(ANNOTATION).is_none_or(str::is_empty) {
         return;

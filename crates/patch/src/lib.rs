@@ -1,11 +1,11 @@
-//! Changes to objects: JSON Patch, JSON Merge Patch, strategic merge patch, server-side
-//! apply; and the record of who owns which field.
+//! Patches and field ownership: JSON Patch, JSON Merge Patch, strategic merge patch, server-side
+//! apply, and managedFields.
 //!
-//! Pure: the time and the types come in as arguments. Whatever a client sends gives a
-//! result or an error whose `status()` is what the client gets to see.
+//! Pure: the time and the types are arguments. Any input gives a result or an error whose
+//! `status()` is the response for the client.
 //!
-//! Walkers recurse as deep as the values they walk. Values come from
-//! [`optik_object::parse`], which bounds their depth, and nothing here makes them deeper.
+//! Walkers recurse as deep as the values they walk. Values come from [`optik_object::parse`], which
+//! bounds their depth, and no patch makes them deeper.
 
 mod apply;
 mod conflict;
@@ -41,8 +41,8 @@ pub use strategic::{StrategicError, StrategicPatch, strategic_merge_patch};
 pub use update::{Family, UpdateRequest, only_managed_fields_times_differ, update};
 pub use versions::{OneVersion, VersionConversionError, VersionConverter};
 
-/// Whether the document of a patch is checked for members that are unknown or given
-/// twice. Decides some texts, too.
+/// Whether a patch is checked for unknown and duplicate members. Also selects the text of some
+/// errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StrictDecoding {
     /// `fieldValidation=Ignore`

@@ -1,5 +1,5 @@
-//! JSON Merge Patch (RFC 7386). What a patch puts where nothing comparable was loses its
-//! null members, even inside lists; null items stay.
+//! JSON Merge Patch (RFC 7386). Null members are dropped from values that do not merge with an
+//! object, even inside lists; null items stay.
 
 use crate::StrictDecoding;
 use crate::go::strict_error;
@@ -9,7 +9,7 @@ use optik_object::{Map, Status, Value, drop_nulls, json_type, parse};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MergePatch {
     pub members: Map,
-    /// `duplicate field "data.a"`; empty if checks are off.
+    /// `duplicate field "data.a"`; empty if strict decoding is off.
     pub strict_errors: Vec<String>,
 }
 
@@ -22,7 +22,7 @@ pub enum MergePatchError {
 }
 
 impl MergePatchError {
-    /// What the client gets.
+    /// The `Status` for the client.
     #[must_use]
     pub fn status(&self) -> Status {
         Status::bad_request(self.to_string())
@@ -30,7 +30,7 @@ impl MergePatchError {
 }
 
 impl MergePatch {
-    /// Reads a body.
+    /// Decodes a body.
     pub fn decode(body: &[u8], checks: StrictDecoding) -> Result<Self, MergePatchError> {
         let malformed = |text: String| match checks {
             StrictDecoding::On => MergePatchError::Malformed(text),
@@ -68,7 +68,7 @@ pub fn merge_patch(document: &mut Map, patch: Map) {
         match document.get_mut(&name) {
             Some(Value::Object(members)) => match change {
                 Value::Object(patch) => merge_patch(members, patch),
-                // Not cleaned of nulls, unlike everywhere else.
+                // Nulls are not dropped here, unlike in other values.
                 other => drop(document.insert(name, other)),
             },
             _ => {

@@ -1,4 +1,4 @@
-//! What a write does to everybody's fields. Applying and updating both end here.
+//! Changes of field ownership by a write; applies and updates both use it.
 
 use crate::conflict::Conflicts;
 use crate::fieldset::FieldSet;
@@ -8,8 +8,8 @@ use crate::versions::{VersionConversionError, VersionConverter};
 use optik_object::Map;
 use std::collections::BTreeMap;
 
-/// An object before and after, in the version of the request. Records of managers may
-/// be part of them: nobody owns those.
+/// An object before and after a write, in the version of the request. It may contain managedFields,
+/// which are never owned.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectChange<'a> {
     pub(crate) old: &'a Map,
@@ -17,7 +17,7 @@ pub(crate) struct ObjectChange<'a> {
     pub(crate) api_version: &'a str,
 }
 
-/// Whether a write may take fields from others.
+/// Whether a write may take fields from other managers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ForceConflicts {
     No,
@@ -29,7 +29,8 @@ pub(crate) enum OwnershipError {
     Unconvertible(VersionConversionError),
 }
 
-/// Brings the sets up to the types of today, and forgets those of versions that are gone.
+/// Reconciles all field sets with the current schema, and drops entries of versions that are no
+/// longer served.
 pub(crate) fn reconcile_with_schema(managed: &mut Managed, versions: &dyn VersionConverter) {
     managed.entries_mut().retain_mut(|entry| {
         let Some(of) = versions.type_at(&entry.manager.api_version) else {
@@ -42,7 +43,7 @@ pub(crate) fn reconcile_with_schema(managed: &mut Managed, versions: &dyn Versio
     });
 }
 
-/// Comparisons of one change, for each version somebody's fields are of.
+/// The comparisons of one change, cached for each version of an entry.
 pub(crate) struct Comparisons<'a> {
     change: ObjectChange<'a>,
     versions: &'a dyn VersionConverter,
@@ -58,8 +59,8 @@ impl<'a> Comparisons<'a> {
         }
     }
 
-    /// Without what the endpoint does not let anybody change. `None` for a version that
-    /// is gone.
+    /// The comparison in a version, without the fields the endpoint resets. `None` for a version
+    /// that is no longer served.
     pub(crate) fn at(
         &mut self,
         api_version: &str,
@@ -73,7 +74,7 @@ impl<'a> Comparisons<'a> {
         Ok(self.by_version.get(api_version))
     }
 
-    /// What the change wrote, in a version; nothing in one that is gone.
+    /// The fields the change wrote, in a version; empty for a version that is no longer served.
     pub(crate) fn into_written(
         mut self,
         api_version: &str,
@@ -102,8 +103,8 @@ impl<'a> Comparisons<'a> {
     }
 }
 
-/// Takes from everybody what the change wrote, or says that it may not; and what it
-/// removed. Who applies is not among them: it owns what it names, whatever changed.
+/// Removes the written and the removed fields from all entries, or fails with conflicts. The entry
+/// of the applier must not be among them: it owns the fields it applies, whatever changed.
 pub(crate) fn reassign(
     managed: &mut Managed,
     comparisons: &mut Comparisons<'_>,
@@ -138,7 +139,7 @@ pub(crate) fn reassign(
     Ok(())
 }
 
-/// Fields that nobody is ever recorded to own; what is below `metadata` may be owned.
+/// Removes the fields that are never owned. Fields below `metadata` may be owned.
 pub(crate) fn strip_meta_fields(mut fields: FieldSet) -> FieldSet {
     use std::sync::OnceLock;
     static STRIP_SET: OnceLock<FieldSet> = OnceLock::new();

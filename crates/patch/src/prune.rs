@@ -1,4 +1,5 @@
-//! What a manager no longer applies goes away, unless somebody owns it.
+//! Pruning of server-side apply: removes fields that a manager no longer applies and no other
+//! manager owns.
 
 use crate::fieldset::FieldSet;
 use crate::managed::{Managed, ManagedFieldsEntry};
@@ -8,8 +9,8 @@ use optik_object::Map;
 use optik_schema::TypeRef;
 use std::collections::BTreeMap;
 
-/// Removes from the merged object what the manager applied `last` and neither applies
-/// `now` nor any of the others owns.
+/// Removes from the merged object the fields in `last` that are neither in `now` nor owned by
+/// another manager.
 pub(crate) fn prune(
     merged: Map,
     last: &ManagedFieldsEntry,
@@ -19,11 +20,11 @@ pub(crate) fn prune(
 ) -> Result<Map, VersionConversionError> {
     let then = last.manager.api_version.as_str();
     let today = now.manager.api_version.as_str();
-    // Who only adds removes nothing.
+    // If no field was dropped, nothing is removed.
     if then == today && last.fields.is_subset_of(&now.fields) {
         return Ok(merged);
     }
-    // In the version of the last apply, because that is what its fields mean.
+    // Computed in the version of the last apply, which its field set refers to.
     let Some(of) = versions.type_at(then) else {
         return Ok(merged);
     };
@@ -46,7 +47,7 @@ pub(crate) fn prune(
             convert(back, version, then, versions)?
         };
     }
-    // Nothing else goes: what was never applied is not pruned.
+    // Only fields that were applied are pruned.
     let gone = before
         .difference(&present(of, &pruned))
         .intersection(&dropped);
@@ -55,7 +56,7 @@ pub(crate) fn prune(
     convert(result, then, today, versions)
 }
 
-/// What everybody owns, by version; the version at hand first.
+/// The owned fields of all managers, by version; the version `first` comes first.
 fn owned_by_version<'a>(
     first: &'a str,
     now: &'a ManagedFieldsEntry,
@@ -80,7 +81,7 @@ fn owned_by_version<'a>(
     owned
 }
 
-/// The merged object, with nothing but what the pruning left and what is owned.
+/// The merged object, reduced to the fields in `pruned` and the owned ones.
 fn add_back(
     of: TypeRef<'_>,
     merged: &Map,
@@ -94,7 +95,7 @@ fn add_back(
     back
 }
 
-/// What is there, and the declared members that lead to it.
+/// The fields of an object, and the declared members on their paths.
 fn present(of: TypeRef<'_>, object: &Map) -> FieldSet {
     with_declared(of, &to_field_set(of, object))
 }

@@ -1,22 +1,22 @@
-//! Who owns the number of replicas, seen through the subresource `scale`.
+//! Ownership of `replicas` through the subresource `scale` (upstream: `ScaleHandler`).
 //!
-//! A `Scale` is a view of its parent. Its managers are those who own the replicas of the
-//! parent, as if they owned `spec.replicas` of the view; after the write, they own the
-//! replicas of the parent again.
+//! A `Scale` is a view of its parent. The managers that own the replicas of the parent are shown as
+//! the owners of `spec.replicas` of the view. After a write, the owners in the view become the
+//! owners of the replicas of the parent.
 
 use crate::fieldset::{FieldSet, PathElement};
 use crate::managed::{FieldManager, Managed, ManagedFieldsEntry};
 
-/// The version views are of.
+/// The apiVersion of the view.
 const SCALE: &str = "autoscaling/v1";
 
-/// Where a kind keeps its replicas.
+/// The path of the replicas in a kind.
 #[derive(Clone, Copy)]
 pub struct ScaleHandler<'a> {
-    /// The version of the parent in which new entries are written.
+    /// The version of new entries of the parent.
     pub api_version: &'a str,
-    /// The path in a version, such as `spec.replicas`; `None` for versions that are not
-    /// served.
+    /// The path of the replicas in a version, such as `spec.replicas`; `None` for versions that are
+    /// not served.
     pub path: &'a dyn Fn(&str) -> Option<Vec<PathElement>>,
 }
 
@@ -36,8 +36,8 @@ impl ScaleHandler<'_> {
         Managed::from_entries(entries.collect())
     }
 
-    /// The managers of the parent after a write to the view. Who lost the replicas there
-    /// loses them here; who is new gets an entry without a time.
+    /// The managers of the parent after a write to the view. A manager that lost the replicas in
+    /// the view loses them in the parent; a new manager gets an entry without a time.
     #[must_use]
     pub fn to_parent(&self, parent: &Managed, view: &Managed) -> Managed {
         let viewers = view.index();
@@ -90,7 +90,7 @@ fn in_version(manager: &FieldManager, api_version: &str) -> FieldManager {
     }
 }
 
-/// What a manager of a view can own.
+/// The only field that can be owned in a view.
 fn in_view() -> FieldSet {
     FieldSet::from_fields(&[&["spec", "replicas"]])
 }

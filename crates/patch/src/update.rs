@@ -1,4 +1,4 @@
-//! Writes that are not applies: the writer owns what it changed.
+//! Ownership for creates, updates and patches: the writer owns the fields it changed.
 
 use crate::endpoint::Endpoint;
 use crate::managed::{MANAGED_FIELDS, Managed, ManagedFieldsEntry, ManagedFieldsOperation};
@@ -9,12 +9,12 @@ use optik_object::{Map, Object, Timestamp, Value};
 use optik_schema::zero_value;
 use std::borrow::Cow;
 
-/// Whose rules a request-supplied `managedFields: []` follows.
+/// Which rule applies to `managedFields: []` in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
-    /// An empty list forgets all managers.
+    /// An empty list removes all managers.
     BuiltIn,
-    /// An empty list says nothing.
+    /// An empty list is ignored.
     Custom,
 }
 
@@ -22,16 +22,16 @@ pub enum Family {
 /// admission.
 #[derive(Clone, Copy)]
 pub struct UpdateRequest<'a> {
-    /// As stored; `None` if the object is being created.
+    /// The stored object; `None` if the object is being created.
     pub live: Option<&'a Object>,
-    /// The field manager, or what the user agent says.
+    /// The `fieldManager` parameter, or a name from the user agent.
     pub manager: &'a str,
     pub now: Timestamp,
     pub family: Family,
 }
 
-/// Records in `new` who owns what after the write. Never refuses: what cannot be
-/// tracked is not tracked.
+/// Updates the managedFields of `new` for the write. Never fails: a change that cannot be tracked
+/// is not recorded.
 pub fn update(endpoint: &Endpoint<'_>, write: &UpdateRequest<'_>, new: &mut Object) {
     let mut managed = managed_before(endpoint, write, new);
     new.remove_metadata_member(MANAGED_FIELDS);
@@ -43,8 +43,8 @@ pub fn update(endpoint: &Endpoint<'_>, write: &UpdateRequest<'_>, new: &mut Obje
     managed.write_to(new);
 }
 
-/// The managers before the write: those the request names, if it names any that can be
-/// read, otherwise those of the live object.
+/// The managers before the write: those in the request if they are valid and not empty, otherwise
+/// those of the live object.
 fn managed_before(endpoint: &Endpoint<'_>, write: &UpdateRequest<'_>, new: &Object) -> Managed {
     let live = || {
         let live = write.live.map(Managed::from_object);
@@ -65,7 +65,8 @@ fn managed_before(endpoint: &Endpoint<'_>, write: &UpdateRequest<'_>, new: &Obje
     }
 }
 
-/// Gives the writer what it changed. No live object stands for one that nobody filled in.
+/// Makes the writer the owner of the fields it changed. Without a live object, changes are relative
+/// to an empty object.
 pub(crate) fn track(
     endpoint: &Endpoint<'_>,
     write: &UpdateRequest<'_>,
@@ -89,7 +90,7 @@ pub(crate) fn track(
         api_version: endpoint.api_version,
     };
     let mut comparisons = Comparisons::new(change, endpoint.versions);
-    // Forced, so there are no conflicts; what cannot be compared stays as it is.
+    // Forced, so there are no conflicts. A change that cannot be compared is not tracked.
     if reassign(managed, &mut comparisons, ForceConflicts::Yes).is_err() {
         return;
     }
@@ -111,9 +112,8 @@ pub(crate) fn track(
     });
 }
 
-/// Whether a write changes nothing but times in the record of managers, in which case it
-/// is none. Entries are compared in their order: a fresh time that moves an entry past
-/// another one makes a difference.
+/// Whether a write changes only times in managedFields, and is therefore a no-op. Entries are
+/// compared in order: a new time that moves an entry past another one is a change.
 #[must_use]
 pub fn only_managed_fields_times_differ(live: &Object, new: &Object) -> bool {
     let list = |object: &Object| {
@@ -129,8 +129,7 @@ pub fn only_managed_fields_times_differ(live: &Object, new: &Object) -> bool {
     timeless(list(live)) == timeless(list(new)) && without_managers(live) == without_managers(new)
 }
 
-/// A copy of an object, without the record of its managers, which is often the larger
-/// part of it.
+/// A copy of an object without managedFields, which are often the larger part of it.
 pub(crate) fn without_managers(object: &Object) -> Map {
     let members = object.members().iter();
     let members = members.map(|(name, value)| match value {

@@ -1,10 +1,10 @@
-//! Values compared the way ownership compares them: by type, and numbers by what they
-//! amount to, however they are written.
+//! Comparison of values for ownership: by type, and numbers by value, independent of their
+//! spelling.
 
 use optik_object::{Map, Value};
 use std::cmp::Ordering;
 
-/// `1` and `1.0` are the same.
+/// Equality; `1` and `1.0` are equal.
 pub(crate) fn is_equal(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Array(a), Value::Array(b)) => {
@@ -61,15 +61,14 @@ fn rank(value: &Value) -> u8 {
     }
 }
 
-/// Exact, unlike a comparison of floats would be: an order that is not total would make
-/// sorting panic.
+/// Compares exactly, unlike floats: sorting with an order that is not total would panic.
 fn compare_numbers(a: &serde_json::Number, b: &serde_json::Number) -> Ordering {
     match (whole(a), whole(b)) {
         (Some(a), Some(b)) => a.cmp(&b),
         (Some(a), None) => compare_whole_with_float(a, b.as_f64().unwrap_or(0.0)),
         (None, Some(b)) => compare_whole_with_float(b, a.as_f64().unwrap_or(0.0)).reverse(),
         (None, None) => {
-            // Minus zero is zero; there is nothing else that JSON can write and `+ 0.0` changes.
+            // `+ 0.0` turns minus zero into zero and changes no other JSON number.
             let (a, b) = (a.as_f64().unwrap_or(0.0), b.as_f64().unwrap_or(0.0));
             (a + 0.0).total_cmp(&(b + 0.0))
         }
@@ -82,7 +81,7 @@ fn whole(number: &serde_json::Number) -> Option<i128> {
 }
 
 fn compare_whole_with_float(whole: i128, float: f64) -> Ordering {
-    // Whole numbers of JSON have 64 bits; beyond them the sign of the float decides.
+    // Integers of JSON have 64 bits; beyond them the sign of the float decides.
     const LIMIT: f64 = 1e20;
     if float.abs() >= LIMIT {
         return 0.0_f64.total_cmp(&float);

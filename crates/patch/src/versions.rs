@@ -1,12 +1,11 @@
-//! The versions of a kind, as far as ownership must know them: an entry stays in the
-//! version it was written in.
+//! Version conversion for ownership: the entry of a manager stays in the version it was written in.
 
 use crate::fieldset::FieldSet;
 use optik_object::{Map, Object};
 use optik_schema::TypeRef;
 use std::borrow::Cow;
 
-/// An object that cannot be had in another version.
+/// An object cannot be converted to another version.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("cannot convert to {to}: {why}")]
 pub struct VersionConversionError {
@@ -14,14 +13,14 @@ pub struct VersionConversionError {
     pub why: String,
 }
 
-/// What is known of a kind, for one endpoint.
+/// The versions of a kind, for one endpoint.
 pub trait VersionConverter {
-    /// The type of the kind in a version such as `apps/v1`; `None` if it is not, or no
+    /// The type of the kind in a version such as `apps/v1`; `None` if the version is not, or no
     /// longer, served.
     fn type_at(&self, api_version: &str) -> Option<TypeRef<'_>>;
 
-    /// An object of one served version in another. Must not make it deeper than a parsed
-    /// document may be.
+    /// Converts an object from one served version to another. The result must not be deeper than a
+    /// parsed document may be.
     fn convert<'v>(
         &self,
         object: &'v Map,
@@ -29,14 +28,13 @@ pub trait VersionConverter {
         to: &str,
     ) -> Result<Cow<'v, Map>, VersionConversionError>;
 
-    /// What Go writes for an object of a version that nobody filled in, if somebody keeps
-    /// that at hand.
+    /// The empty object of a version as Go writes it, if it is cached.
     fn empty_object(&self, api_version: &str) -> Option<&Object> {
         let _ = api_version;
         None
     }
 
-    /// What the endpoint resets, so that nobody owns it through it: the status on the
+    /// The fields the endpoint resets, so that they are never owned through it: the status on the
     /// object itself, everything else on its status.
     fn reset_fields(&self, api_version: &str) -> Option<&FieldSet>;
 }

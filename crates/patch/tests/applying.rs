@@ -1,5 +1,4 @@
-//! Server-side apply. Numbers are those of the checklist of the behaviour (patch and
-//! apply, §8).
+//! Server-side apply. Numbers refer to the behaviour checklist (patch and apply, §8).
 
 mod world;
 
@@ -108,7 +107,7 @@ fn apply_conflict_messages_match_upstream_58_59_60_61_62() {
         json!({"spec": {"replicas": 1, "template": {"spec": {"containers": containers}}}}),
     );
     world.patch_to("scale", "sc", &json!({"spec": {"replicas": 2}}));
-    // The scale endpoint resets nothing of its parent here, so only the name of it matters.
+    // The scale endpoint resets no field of its parent here, so only its name matters.
     world.live.as_mut().unwrap().metadata_mut()["managedFields"] = json!([
         {"manager": "sc", "operation": "Update", "apiVersion": "apps/v1", "fieldsType": "FieldsV1",
          "fieldsV1": {"f:spec": {"f:replicas": {}}}, "subresource": "scale"},
@@ -161,7 +160,7 @@ fn apply_defaults_list_keys_63_64() {
     );
 }
 
-/// The texts were read off a server.
+/// Error texts recorded from a server.
 #[test]
 fn apply_of_mistyped_config_is_refused_65() {
     let containers =
@@ -289,7 +288,7 @@ fn apply_without_change_keeps_object_and_times_72_73() {
         "73"
     );
 
-    // Something that decoding makes the same again: only the time would change.
+    // Decoding normalizes the difference away, so only the time would change.
     let mut other = before.clone();
     other.metadata_mut()["managedFields"][0]["time"] = "2030-01-01T00:00:00Z".into();
     assert!(only_managed_fields_times_differ(&before, &other));

@@ -1,5 +1,5 @@
-//! Server-side apply: lists, and what kubectl applied before the server could. Numbers
-//! are those of the checklist of the behaviour (patch and apply, §8).
+//! Server-side apply: lists, and the last-applied annotation of client-side apply. Numbers refer to
+//! the behaviour checklist (patch and apply, §8).
 
 mod world;
 
@@ -188,7 +188,7 @@ fn kubectl_csa_to_ssa_migration_keeps_one_manager_119() {
             json!({"metadata": {"annotations": {LAST_APPLIED: annotation}}}),
         )
         .unwrap();
-    // The client renames the updater away with a patch of the list itself.
+    // The client removes the Update entry by renaming its manager in a patch of managedFields.
     let Value::Array(list) = world.at("/metadata/managedFields") else {
         panic!("a list");
     };
@@ -205,7 +205,7 @@ fn kubectl_csa_to_ssa_migration_keeps_one_manager_119() {
     );
 }
 
-/// A struct that its only applier leaves goes with what nobody owns in it.
+/// A struct dropped by its only applier is removed with the unowned fields in it.
 #[test]
 fn apply_removes_struct_dropped_by_its_only_applier() {
     let mut world = World::thing();

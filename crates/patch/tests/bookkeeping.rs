@@ -1,5 +1,5 @@
-//! Who owns what after writes that are not applies, and across versions and schemas.
-//! Numbers are those of the checklist of the behaviour (patch and apply, §8).
+//! Field ownership after updates, and across versions and schemas. Numbers refer to the behaviour
+//! checklist (patch and apply, §8).
 
 mod world;
 
@@ -107,7 +107,7 @@ fn update_managers_are_capped_95_96_97() {
     );
 }
 
-/// PUTs with a list of managers.
+/// PUTs with managedFields in the body.
 #[test]
 fn put_with_managed_fields_is_tracked_98_99_100_101_102() {
     let start = |family: Family| {

@@ -1,5 +1,5 @@
-//! What kube-apiserver v1.36.4 recorded for the same writes. Each file is one object and
-//! its steps: a write, and the object or the refusal it led to.
+//! Comparison with recordings of kube-apiserver v1.36.4. Each file is one object and its steps: a
+//! write, and the resulting object or error.
 
 use optik_object::{Object, Timestamp, Value};
 use optik_patch::{
@@ -40,7 +40,7 @@ fn type_of(document: &Value) -> TypeRef<'static> {
     builtin_type(group, version, document["kind"].as_str().unwrap()).expect("a built-in kind")
 }
 
-/// What endpoints reset.
+/// The fields that an endpoint resets.
 fn reset(subresource: &str, kind: &str) -> FieldSet {
     match (subresource, kind) {
         ("", _) => FieldSet::from_fields(&[&["status"]]),
@@ -65,7 +65,7 @@ fn drop_path(value: &mut Value, path: &str) {
     }
 }
 
-/// The time of the write: the latest there is.
+/// The time of the write: the latest time in managedFields.
 fn now(object: &Value) -> Timestamp {
     let entries = object["metadata"]["managedFields"].as_array();
     let times = entries
@@ -83,7 +83,7 @@ fn managers(value: &Value) -> Value {
         .unwrap_or_default()
 }
 
-/// Compares the record of managers, and says where it differs.
+/// Compares managedFields, and reports where they differ.
 fn check_managers(place: &str, ours: &Object, theirs: &Value) {
     let ours = managers(&Value::Object(ours.members().clone()));
     let theirs = managers(theirs);
@@ -103,7 +103,7 @@ fn replay(name: &str, document: &Value) {
     let mut live: Option<Object> = None;
     for (at, step) in document["steps"].as_array().unwrap().iter().enumerate() {
         let place = format!("{name}, step {at}");
-        // Refused by the rules of the kind, after the apply.
+        // Rejected by the validation of the kind, after the apply.
         if step["code"] == 422 {
             continue;
         }
@@ -134,7 +134,7 @@ fn replay(name: &str, document: &Value) {
             match (apply(&endpoint, &request), step["message"].as_str()) {
                 (Ok(applied), None) => {
                     check_managers(&place, &applied.object, after);
-                    // What an endpoint resets, whoever stores the object resets.
+                    // The server, not this crate, resets fields when it stores the object.
                     let is_plain = ["custom", "configmap", "handover", "random"].contains(&name);
                     if is_plain && subresource.is_empty() {
                         check_content(&place, &applied.object, after);
@@ -170,7 +170,7 @@ fn replay(name: &str, document: &Value) {
                 new["metadata"]["managedFields"] = sent.clone();
             }
             let mut new = object(&new);
-            // What the server filled in by itself was not there before either.
+            // Members the server sets itself were not in the request either.
             let before = live.as_ref().map(|live| {
                 let mut live = Value::Object(live.members().clone());
                 for path in step["unowned"].as_array().into_iter().flatten() {
@@ -193,7 +193,7 @@ fn replay(name: &str, document: &Value) {
     }
 }
 
-/// What comes out is what was stored; these kinds have few defaults.
+/// Compares the result with the stored object; these kinds have few defaults.
 fn check_content(place: &str, ours: &Object, theirs: &Value) {
     let ours = Value::Object(ours.members().clone());
     for member in ["spec", "data"] {
@@ -205,7 +205,7 @@ fn check_content(place: &str, ours: &Object, theirs: &Value) {
     }
 }
 
-/// Null and empty are the same to Go, and keys of items are defaulted.
+/// Null and empty are equal in Go, and keys of items are defaulted.
 fn normalize(value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -233,7 +233,7 @@ fn managed_fields_match_upstream_recordings() {
     }
 }
 
-/// Every set upstream wrote is read and written without a change.
+/// Every field set recorded from upstream decodes and encodes without a change.
 #[test]
 fn upstream_fields_v1_round_trip() {
     let mut sets = 0;

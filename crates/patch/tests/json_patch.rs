@@ -1,4 +1,4 @@
-//! JSON Patch. Numbers are those of the checklist of the behaviour (patch and apply, §8).
+//! JSON Patch. Numbers refer to the behaviour checklist (patch and apply, §8).
 
 use optik_object::{Map, Value};
 use optik_patch::{JsonPatch, JsonPatchError, Rejection, StrictDecoding};
@@ -17,7 +17,7 @@ fn apply(patch: &Value) -> Result<Value, JsonPatchError> {
     patch.apply(live())
 }
 
-/// What the operations make of `live`, as changes to it.
+/// The result of the operations on `live`, as changes to it.
 #[test]
 fn json_patch_operations_change_the_document() {
     for (number, patch, pointer, expected) in [

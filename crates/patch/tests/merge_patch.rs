@@ -1,5 +1,4 @@
-//! JSON Merge Patch. Numbers are those of the checklist of the behaviour (patch and
-//! apply, §8).
+//! JSON Merge Patch. Numbers refer to the behaviour checklist (patch and apply, §8).
 
 use optik_object::{Map, Value};
 use optik_patch::{MergePatch, MergePatchError, StrictDecoding, merge_patch};
@@ -127,8 +126,8 @@ fn any_object() -> impl Strategy<Value = Map> {
         .prop_map(|members| members.into_iter().collect())
 }
 
-/// A merge patch that turns one document into another, by the book; nulls cannot be
-/// expressed, so there must be none.
+/// The merge patch that turns one document into another, by the RFC. It cannot express nulls, so
+/// there must be none.
 fn difference(from: &Map, to: &Map) -> Map {
     let gone = from.keys().filter(|name| !to.contains_key(*name));
     let gone = gone.map(|name| (name.clone(), Value::Null));
@@ -172,7 +171,7 @@ proptest! {
         merge_patch(&mut once, patch.clone());
         let mut twice = once.clone();
         merge_patch(&mut twice, patch);
-        // Lists that took the place of objects keep their nulls the first time only.
+        // Lists that replaced objects keep their nulls the first time only.
         if !has_null(&once.clone().into()) {
             prop_assert_eq!(once, twice);
         }

@@ -1,4 +1,4 @@
-//! What holds for any sequence of writes.
+//! Properties of any sequence of writes.
 
 mod world;
 
@@ -49,7 +49,7 @@ fn keyed() -> impl Strategy<Value = Value> {
     prop::collection::btree_map(("[xy]", 6..9_i64), item, 0..4).prop_map(|items| {
         let items = items.into_iter().map(|((key, port), mut item)| {
             item["k"] = key.into();
-            // 7 is the default: leaving it out must mean the same.
+            // 7 is the default: omitting it must be equivalent.
             if port != 7 {
                 item["p"] = port.into();
             }
@@ -97,8 +97,8 @@ fn config() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Upstream turns a container that loses its content into null, whoever owns the
-/// container itself; then nothing below holds.
+/// Upstream turns a container that loses its content into null, even if another manager owns the
+/// container; the properties below do not hold then.
 fn drop_empty(value: &mut Value) {
     let is_empty = |value: &Value| {
         let members = value.as_object().is_some_and(Map::is_empty);
@@ -130,7 +130,7 @@ fn owned(world: &World, manager: &str) -> FieldSet {
     entry.map(|entry| entry.fields.clone()).unwrap_or_default()
 }
 
-/// What every configuration names and nobody is recorded to own.
+/// The fields that every configuration has and that are never owned.
 fn unrecorded() -> FieldSet {
     FieldSet::from_fields(&[
         &["apiVersion"],
@@ -140,7 +140,7 @@ fn unrecorded() -> FieldSet {
     ])
 }
 
-/// Leaves of a configuration by path: what a naive merge needs to know.
+/// The leaves of a configuration by path, as input of the naive merge.
 fn leaves(fields: &FieldSet, content: &Map) -> BTreeMap<String, Value> {
     let mut leaves = BTreeMap::new();
     fields.for_each(|path| {
@@ -184,7 +184,7 @@ proptest! {
         world.apply("m2!", second.clone()).unwrap();
         let named = set_of(&world, &second).difference(&unrecorded());
         prop_assert_eq!(owned(&world, "m2"), named.clone());
-        // And the object says what it said.
+        // The object has the values of the second apply.
         let body = world.body(second);
         let live = world.live.clone().unwrap();
         prop_assert_eq!(leaves(&named, live.members()), leaves(&named, body.members()));
@@ -207,7 +207,7 @@ proptest! {
 
     #[test]
     fn applies_of_disjoint_fields_do_not_conflict(first in config(), second in config(), third in config()) {
-        // What the first names, the second does not.
+        // The second and the third configuration lack the fields of the first.
         let mut world = World::thing();
         let firsts = set_of(&world, &first).difference(&unrecorded());
         let seconds = disjoint(&world, &second, &firsts);
@@ -222,8 +222,8 @@ proptest! {
         prop_assert_eq!(owned(&world, "m1"), firsts);
     }
 
-    /// Recomputed from nothing: everybody's last configuration, laid over each other in
-    /// the order of their last applies.
+    /// Recomputed from scratch: the last configurations of all managers, merged in the order of
+    /// their last applies.
     #[test]
     fn apply_sequence_matches_naive_merge(
         steps in prop::collection::vec((0..3_usize, config()), 1..8),
@@ -244,9 +244,9 @@ proptest! {
         let live = world.live.clone().unwrap();
         let all = to_field_set(custom(), live.members());
         let owned = last.iter().fold(FieldSet::new(), |all, (name, _)| all.union(&owned(&world, name)));
-        // Everything that is owned has the value the naive merge gives it.
+        // Every owned field has the value of the naive merge.
         prop_assert_eq!(leaves(&owned, live.members()), leaves(&owned, &naive));
-        // Nothing is left that nobody owns, but for what leads to something.
+        // No unowned field is left, except on the path to an owned one.
         let unowned = all.difference(&owned).difference(&unrecorded());
         let unowned = unowned.paths();
         prop_assert!(unowned.iter().all(|path| is_kept_by_others(path, &owned)), "{:?} of {}", unowned, owned);
@@ -318,7 +318,7 @@ proptest! {
         world.write("", "u", config);
     }
 
-    /// Whoever writes what is there gets nothing, and takes nothing.
+    /// A write of the live content changes neither the object nor ownership.
     #[test]
     fn apply_of_live_content_changes_nothing(content in config(), applied in config()) {
         let mut world = World::thing();
@@ -328,7 +328,7 @@ proptest! {
         let mut live = before.clone().unwrap().members().clone();
         world.patch("other", &Value::Object(live.clone()));
         prop_assert_eq!(&world.live, &before);
-        // Only declared fields can be patched that way, and no maps of structures.
+        // Only declared fields can be patched so, and no maps of structures.
         live.remove("metadata");
         if let Some(Value::Object(spec)) = live.get_mut("spec") {
             spec.retain(|name, _| !matches!(name.as_str(), "free" | "entries"));
@@ -346,8 +346,8 @@ proptest! {
     }
 }
 
-/// An applier that drops a struct, or an item somebody else only reaches into, leaves
-/// the way to what others own; and what others keep in an item keeps its keys.
+/// When an applier drops a struct, or an item that contains fields of others, the path to those
+/// fields stays, and an item with such fields keeps its keys.
 fn is_kept_by_others(path: &str, owned: &FieldSet) -> bool {
     owned.paths().iter().any(|kept| {
         kept.starts_with(path)
@@ -357,7 +357,7 @@ fn is_kept_by_others(path: &str, owned: &FieldSet) -> bool {
     })
 }
 
-/// A configuration without what another one names, or leads through.
+/// A configuration without the fields in `taken` and without those on the paths to them.
 fn disjoint(world: &World, content: &Value, taken: &FieldSet) -> Value {
     let mut members = world.body(content.clone()).members().clone();
     let tops = taken
@@ -407,7 +407,7 @@ fn paths() -> impl Strategy<Value = FieldSet> {
     })
 }
 
-/// Values with names that mean something, of types that fit or do not.
+/// Values with known member names, of correct and wrong types.
 fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -427,7 +427,7 @@ fn any_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The smallest stack we expect is that of a tokio worker, 2 MiB.
+/// The smallest stack is that of a tokio worker, 2 MiB.
 #[test]
 fn deepest_documents_are_patched_within_the_stack() {
     let work = || {

@@ -1,5 +1,5 @@
-//! Writes through the subresource `scale`. Numbers are those of the checklist of the
-//! behaviour (patch and apply, §8).
+//! Writes through the subresource `scale`. Numbers refer to the behaviour checklist (patch and
+//! apply, §8).
 
 mod world;
 
@@ -48,7 +48,7 @@ fn on_scale<T>(run: impl FnOnce(&Endpoint<'_>) -> T) -> T {
     })
 }
 
-/// Writes what came of the view into the parent.
+/// Writes the managers and the replicas of the view to the parent.
 fn store(world: &mut World, view: &Object) {
     let mut parent = world.live.clone().unwrap();
     let managed = Managed::from_object(&parent).unwrap();

@@ -1,5 +1,4 @@
-//! Strategic merge patches. Numbers are those of the checklist of the behaviour (patch
-//! and apply, §8).
+//! Strategic merge patches. Numbers refer to the behaviour checklist (patch and apply, §8).
 
 use optik_object::Value;
 use optik_patch::{
@@ -284,7 +283,7 @@ fn strategic_patch_result_of_wrong_type_gets_422_26() {
     );
 }
 
-/// Pod-like values, good and bad, with directives in odd places.
+/// Pod-like values, valid and invalid, with misplaced directives.
 fn any_pod() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -324,7 +323,7 @@ proptest! {
     }
 }
 
-/// Random lists of environment variables, and what kube-apiserver v1.36.4 made of them.
+/// Random lists of environment variables, and the results of kube-apiserver v1.36.4.
 #[test]
 fn strategic_patch_lists_match_kube_apiserver() {
     let cases: Value = serde_json::from_str(include_str!("golden/strategic.json")).unwrap();

@@ -1,8 +1,11 @@
+//! Wall-clock and monotonic time.
+
 use std::fmt;
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Wall-clock time in milliseconds since 1970. It may jump; never measure with it.
+/// Wall-clock time in milliseconds since 1970. It may jump, so durations must not be measured with
+/// it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct UnixMillis(pub u64);
 
@@ -14,7 +17,7 @@ impl UnixMillis {
     }
 }
 
-/// A point on a clock that never goes back. Only differences mean anything.
+/// A point on a clock that never goes back. Only differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Monotonic(Duration);
 
@@ -25,20 +28,20 @@ impl Monotonic {
         Self(self.0.saturating_add(by))
     }
 
-    /// How long it is from `earlier` to here; zero if `earlier` is not earlier.
+    /// The duration from `earlier` to this point; zero if `earlier` is not earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// Where time comes from.
+/// A source of time.
 pub trait Clock: Send + Sync + fmt::Debug {
     fn wall(&self) -> UnixMillis;
     fn monotonic(&self) -> Monotonic;
 }
 
-/// The machine's clock.
+/// The system clock.
 #[derive(Debug)]
 pub struct SystemClock {
     started: Instant,
@@ -67,7 +70,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that a test moves by hand.
+/// A clock that a test sets by hand.
 #[derive(Debug)]
 pub struct ManualClock {
     now: Mutex<(UnixMillis, Monotonic)>,

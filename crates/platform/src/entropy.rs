@@ -1,22 +1,24 @@
+//! Sources of random numbers.
+
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Mutex;
 
-/// Where random bits come from.
+/// A source of random numbers.
 pub trait Entropy: Send + Sync + fmt::Debug {
     fn next_u64(&self) -> u64;
 }
 
-/// The operating system's generator. Every new object takes two numbers, so each thread
-/// asks for some more at a time; none is given twice.
+/// The operating system's random number generator. Every new object takes two numbers, so each
+/// thread requests several at a time; none is returned twice.
 #[derive(Debug, Default)]
 pub struct SystemEntropy;
 
-/// How many numbers a thread asks for.
+/// How many numbers a thread requests at a time.
 const BUFFERED_NUMBERS: usize = 32;
 
 thread_local! {
-    /// Numbers not yet given.
+    /// Numbers that have not been returned yet.
     static BUFFER: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -35,7 +37,7 @@ impl Entropy for SystemEntropy {
 
 fn read_system_numbers() -> impl Iterator<Item = u64> {
     let mut bytes = [0; BUFFERED_NUMBERS * 8];
-    // There is no sensible way to go on without it, and Linux has it once booted.
+    // The program cannot continue without randomness, and Linux provides it once booted.
     getrandom::fill(&mut bytes).expect("the operating system has no random numbers");
     (0..BUFFERED_NUMBERS).map(move |at| {
         let mut number = [0; 8];
@@ -44,7 +46,8 @@ fn read_system_numbers() -> impl Iterator<Item = u64> {
     })
 }
 
-/// The same numbers for the same seed (splitmix64). For tests; never for secrets.
+/// A generator that returns the same numbers for the same seed (splitmix64). For tests; never for
+/// secrets.
 #[derive(Debug)]
 pub struct SeededEntropy {
     state: Mutex<u64>,

@@ -1,7 +1,7 @@
-//! What differs from one run to the next: time and randomness.
+//! The non-deterministic inputs of a program: time and randomness.
 //!
-//! Everything else asks for them here, so that a test can hold the clock still,
-//! move it, and repeat a run from a seed.
+//! All other code obtains them here, so that a test can stop and move the clock, and repeat a run
+//! with a seed.
 
 mod clock;
 mod entropy;

@@ -1,4 +1,4 @@
-//! The types of the built-in kinds.
+//! The types of the built-in kinds, parsed from a generated table.
 
 use crate::schema::{Schema, TypeRef};
 use std::sync::OnceLock;
@@ -6,10 +6,10 @@ use std::sync::OnceLock;
 static TABLE: &str = include_str!("builtin.table");
 static SCHEMA: OnceLock<Schema> = OnceLock::new();
 
-/// The type of a built-in kind. The first call reads the table.
+/// The type of a built-in kind. The first call parses the table.
 ///
 /// # Panics
-/// Never: a test reads the same table.
+/// Never: a test parses the same table.
 #[must_use]
 pub fn builtin_type(group: &str, version: &str, kind: &str) -> Option<TypeRef<'static>> {
     let schema =

@@ -1,13 +1,12 @@
-//! What the fields of a kind are: the types of their values, what identifies an item
-//! of a list, and how a patch merges them.
+//! Schemas of kinds: the types of fields, the keys of lists and the patch strategies; and the
+//! structural schemas of CRDs ([`structural`]): pruning, defaulting, validation.
 //!
-//! A [`Schema`] is a graph of types that never changes once made. That of the built-in
-//! kinds comes from a generated table (`cargo xtask schemas`), read on first use; a
-//! custom kind makes its own with a [`SchemaBuilder`]. Walkers hold a [`TypeRef`], which is a
-//! place in such a graph.
+//! A [`Schema`] is an immutable graph of types. The schema of the built-in kinds comes from a
+//! generated table (`cargo xtask schemas`), parsed on first use; the schema of a CRD is built with
+//! a [`SchemaBuilder`]. Walkers hold a [`TypeRef`], a type in such a graph.
 //!
-//! Walkers recurse as deep as the value they walk; values come from
-//! [`optik_object::parse`], which bounds their depth.
+//! Walkers recurse as deep as the value they walk; values come from [`optik_object::parse`], which
+//! bounds their depth.
 
 mod builtin;
 mod null_pruning;

@@ -1,11 +1,11 @@
-//! A null says nothing: members that are null are as good as absent.
+//! Removal of null members, which are equivalent to absent ones.
 
 use crate::schema::TypeRef;
 use crate::type_node::{Scalar, TypeNode};
 use optik_object::Value;
 
-/// Drops declared members that are null. A null in a map of texts is an empty text, as
-/// it is after a round through Go; list items and what has no type stay as they are.
+/// Drops declared members that are null. A null value in a map of strings becomes an empty string,
+/// as it does in Go; list items and untyped values are unchanged.
 pub fn drop_declared_nulls(of: TypeRef<'_>, value: &mut Value) {
     match (of.node(), value) {
         (TypeNode::Struct(structure), Value::Object(members)) => {

@@ -1,4 +1,4 @@
-//! A graph of types, and a place in it.
+//! `Schema`, a graph of types; `TypeRef`, a type in it; and `SchemaBuilder`.
 
 use crate::table::{self, SchemaTableError};
 use crate::type_node::{
@@ -6,7 +6,7 @@ use crate::type_node::{
 };
 use optik_object::Value;
 
-/// Types that refer to each other, and what their roots are called.
+/// A graph of types, and the root type of each kind.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Schema {
     pub(crate) nodes: Vec<TypeNode>,
@@ -16,13 +16,12 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// Reads a table; see the module `table` for its lines. The first structure is the
-    /// root.
+    /// Parses a table; see the module `table` for its format. The first structure is the root.
     pub fn parse(table: &'static str) -> Result<Self, SchemaTableError> {
         table::parse(table)
     }
 
-    /// The type of whole objects.
+    /// The type of the whole object.
     #[must_use]
     pub fn root(&self) -> TypeRef<'_> {
         self.at(self.root.unwrap_or(TypeId(0)))
@@ -41,7 +40,7 @@ impl Schema {
     }
 }
 
-/// One type of a schema.
+/// A type of a schema.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeRef<'a> {
     schema: &'a Schema,
@@ -49,7 +48,7 @@ pub struct TypeRef<'a> {
 }
 
 impl<'a> TypeRef<'a> {
-    /// A type that no schema has is untyped: every number came from a builder, but not
+    /// The node of the type. An id without a node is untyped: ids come from a builder, but not
     /// necessarily from the builder of this schema.
     #[must_use]
     pub fn node(self) -> &'a TypeNode {
@@ -64,7 +63,7 @@ impl<'a> TypeRef<'a> {
         Self { id, ..self }
     }
 
-    /// The type of what nobody declared.
+    /// The type of undeclared values.
     #[must_use]
     pub fn deduced(self) -> Self {
         self.at(TypeId(u32::MAX))
@@ -83,14 +82,14 @@ impl<'a> TypeRef<'a> {
         self.as_struct()?.field(name)
     }
 
-    /// The default of a list key, asked of the type of the items.
+    /// The default of a list key; `self` is the type of the items.
     #[must_use]
     pub fn key_default(self, key: &str) -> Option<&'a Value> {
         self.field(key)?.default.as_ref()
     }
 }
 
-/// Makes a schema at run time.
+/// Builds a schema at run time.
 #[derive(Clone, Debug, Default)]
 pub struct SchemaBuilder {
     nodes: Vec<TypeNode>,
@@ -122,7 +121,8 @@ impl SchemaBuilder {
         }))
     }
 
-    /// A structure with these fields, in any order; of equal names the first counts.
+    /// Adds a structure. The fields may be in any order; if names are duplicated, the first one
+    /// counts.
     pub fn structure(&mut self, mut of: Struct, mut fields: Vec<StructField>) -> TypeId {
         fields.sort_by(|a, b| a.name.cmp(&b.name));
         fields.dedup_by(|later, earlier| later.name == earlier.name);

@@ -1,21 +1,20 @@
-//! Reads a table of types.
+//! The parser of the text format of a schema table.
 //!
 //! ```text
 //! =v1.PodSpec                                      a structure; `!` atomic, `?` keeps unknown
-//!  containers [name|@1] + n merge key=name         its fields: name, type, facts
+//!  containers [name|@1] + n merge key=name         its fields: name, type, attributes
 //!  dnsPolicy s
 //! =v1.Container                                    structure number 1
 //!  name s + z
 //! @ v1 Pod 0                                       group (here empty), version, kind, number
 //! ```
 //!
-//! Types: `s` string, `i` int32, `l` int64, `n` number, `b` boolean, `x` int or string,
-//! `q` quantity, `t` date and time, `y` bytes, `u` deduced, `r` untyped and atomic, `@3` a
-//! structure, `{T}` a map (`{!T}` atomic), `[T]` an atomic list, `[=T]` a set,
-//! `[key,key|T]` a keyed list.
+//! Types: `s` string, `i` int32, `l` int64, `n` number, `b` boolean, `x` int or string, `q`
+//! quantity, `t` date and time, `y` bytes, `u` deduced, `r` untyped and atomic, `@3` a structure,
+//! `{T}` a map (`{!T}` atomic), `[T]` an atomic list, `[=T]` a set, `[key,key|T]` a keyed list.
 //!
-//! Facts: `+` required, `z` written as zero when empty, `n` written as null when empty,
-//! `d=…` default as JSON, `merge`, `replace`, `retainKeys`, `key=…` for strategic patches.
+//! Attributes: `+` required, `z` written as zero when empty, `n` written as null when empty, `d=…`
+//! default as JSON, `merge`, `replace`, `retainKeys`, `key=…` for strategic merge patches.
 
 use crate::schema::Schema;
 use crate::type_node::{
@@ -25,7 +24,7 @@ use crate::type_node::{
 use optik_object::Value;
 use std::collections::BTreeMap;
 
-/// How deep a type may be spelt; deeper ones go through structures.
+/// The maximum nesting of a type expression; deeper types use structures.
 const TYPE_EXPR_DEPTH_MAX: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,7 +36,7 @@ pub struct SchemaTableError {
 
 type ReadResult<T> = Result<T, &'static str>;
 
-/// Structures come first in the schema, so that `@3` is number 3 before it is read.
+/// Structures come first in the schema, so that `@3` can refer to number 3 before it is parsed.
 pub(crate) fn parse(table: &'static str) -> Result<Schema, SchemaTableError> {
     let structures = table.lines().filter(|line| line.starts_with('=')).count();
     let mut reader = TableReader {
@@ -63,9 +62,9 @@ pub(crate) fn parse(table: &'static str) -> Result<Schema, SchemaTableError> {
 struct TableReader {
     schema: Schema,
     structures: usize,
-    /// How many of the structures have begun.
+    /// The number of structures that have begun.
     begun: usize,
-    /// Types without a name are made once.
+    /// Types without a name, which are created once per expression.
     types_by_expr: BTreeMap<&'static str, TypeId>,
 }
 
@@ -131,7 +130,7 @@ impl TableReader {
         Ok(())
     }
 
-    /// Sorted for the binary searches, whatever the table's order is.
+    /// Sorts for the binary searches, whatever the order of the table.
     fn finish(mut self) -> Result<Schema, SchemaTableError> {
         for node in &mut self.schema.nodes[..self.structures] {
             if let TypeNode::Struct(structure) = node {
@@ -175,7 +174,7 @@ impl TableReader {
     }
 
     fn list(&mut self, text: &'static str, depth: usize) -> ReadResult<TypeNode> {
-        // A bar further in belongs to a list of the items.
+        // A bar after another bracket belongs to a nested list.
         let outer = text.find(['[', '{']).unwrap_or(text.len());
         let bar = text[..outer].find('|');
         let (item, of) = match (bar, text.strip_prefix('=')) {
@@ -200,7 +199,7 @@ impl TableReader {
         Ok(TypeNode::Map(MapOf { value, atomic }))
     }
 
-    /// The default that a scalar has because it is written when empty.
+    /// The default of a scalar that is written when empty: its zero value.
     fn zero_default(&self, of: TypeId) -> Option<Value> {
         match self.schema.at(of).node() {
             TypeNode::Scalar(Scalar::String) => Some("".into()),

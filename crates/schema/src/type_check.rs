@@ -1,19 +1,19 @@
-//! Does a value have the type it should have? If not, what does Go say?
+//! Type checking of objects against a schema, with Go's decoding errors.
 //!
-//! The schema does not know the names Go gives to kinds of strings: where Go says
-//! `v1.PullPolicy`, this says `string`.
+//! The schema has no names for Go's string types: where Go prints `v1.PullPolicy`, this prints
+//! `string`.
 
 use crate::schema::TypeRef;
 use crate::type_node::{Scalar, TypeNode, UnknownFields};
 use optik_object::{Value, json_type};
 
-/// The first value that does not fit, in the order of sorted members.
+/// The first value of a wrong type, in the order of sorted members.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("json: cannot unmarshal {found} into Go {place} of type {wanted}")]
 pub struct TypeMismatch {
     /// `spec.containers[0].image`
     pub path: String,
-    /// What was there: `string`, `array`, `number 1.5`.
+    /// The type found: `string`, `array`, `number 1.5`.
     pub found: String,
     /// `struct field Container.spec.containers.image`, or `value`.
     pub place: String,
@@ -21,16 +21,16 @@ pub struct TypeMismatch {
     pub wanted: String,
 }
 
-/// What a value has that most do not have. Each means another walk to put it right.
+/// Rare properties of a value. Each requires another walk to correct it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Members that no type declares.
+    /// Whether there are members that no type declares.
     pub unknown: bool,
-    /// Nulls where the type is known.
+    /// Whether there are nulls with a known type.
     pub nulls: bool,
 }
 
-/// Checks the types of all declared members. Null fits everything.
+/// Checks the types of all declared members. Null is valid for every type.
 pub fn check_types(of: TypeRef<'_>, value: &Value) -> Result<Findings, TypeMismatch> {
     let mut oddities = Findings::default();
     let visited = visit(of, value, &mut oddities);
@@ -43,7 +43,8 @@ pub fn check_types(of: TypeRef<'_>, value: &Value) -> Result<Findings, TypeMisma
     Ok(oddities)
 }
 
-/// Steps are added on the way out, so that a value that fits costs nothing.
+/// A mismatch under construction. Steps of the path are added on the way out, so that a valid value
+/// costs nothing.
 struct Mismatch<'a> {
     found: String,
     wanted: String,
@@ -53,7 +54,7 @@ struct Mismatch<'a> {
 }
 
 enum TypePathStep {
-    /// A member of a structure, which Go counts as part of the place.
+    /// A member of a structure, which is part of the place in Go's message.
     Field(String),
     Key(String),
     Index(usize),
@@ -120,7 +121,7 @@ fn mismatch<'a>(of: TypeRef<'a>, found: String) -> Box<Mismatch<'a>> {
     })
 }
 
-/// What is wrong with a scalar, if something is.
+/// The type found, if a scalar has the wrong type.
 fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<String> {
     let fits = match scalar {
         Scalar::String | Scalar::Bytes | Scalar::DateTime => value.is_string(),
@@ -131,13 +132,13 @@ fn scalar_mismatch(scalar: Scalar, value: &Value) -> Option<String> {
         Scalar::IntOrString => {
             value.is_string() || value.as_i64().is_some_and(|n| i32::try_from(n).is_ok())
         }
-        // Go reads whatever it is as text; who settles the object tells if it is none.
+        // Go decodes any value as text; the normalization of quantities reports invalid ones.
         Scalar::Quantity => true,
     };
     let is_whole = matches!(scalar, Scalar::Int32 | Scalar::Int64 | Scalar::IntOrString);
     match value {
         _ if fits => None,
-        // Go shows the number that does not fit.
+        // Go prints a number that does not fit.
         Value::Number(number) if is_whole => Some(format!("number {number}")),
         _ => Some(json_type(value).into()),
     }
@@ -160,7 +161,7 @@ fn scalar_type(scalar: Scalar) -> &'static str {
         Scalar::Int64 => "int64",
         Scalar::Number => "float64",
         Scalar::Boolean => "bool",
-        // As what Go tries to read them at last.
+        // The last type Go tries to decode as.
         Scalar::IntOrString => "int32",
         Scalar::Quantity => "resource.Quantity",
         Scalar::DateTime => "string",
@@ -184,7 +185,7 @@ fn path(trail: &[TypePathStep]) -> String {
     path
 }
 
-/// Go names the innermost structure, then the members that lead there.
+/// The place as Go prints it: the innermost structure, and the members that lead to it.
 fn place(misfit: &Mismatch<'_>) -> String {
     let Some(structure) = misfit.structure else {
         return "value".into();

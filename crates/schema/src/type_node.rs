@@ -1,12 +1,12 @@
-//! The kinds of types there are.
+//! `TypeNode`: the types of a schema.
 
 use optik_object::Value;
 use std::borrow::Cow;
 
-/// Static in the built-in schema, owned in those made at run time.
+/// Static in the built-in schema, owned in schemas built at run time.
 pub type Text = Cow<'static, str>;
 
-/// The number of a type in its schema.
+/// The index of a type in its schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TypeId(pub(crate) u32);
 
@@ -34,10 +34,10 @@ pub enum Scalar {
     Bytes,
 }
 
-/// An object whose members are declared.
+/// An object with declared members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Struct {
-    /// As Go's messages name it: `v1.DeploymentSpec`. May be empty.
+    /// The name in Go's messages: `v1.DeploymentSpec`. May be empty.
     pub name: Text,
     /// Sorted by name; see [`Struct::field`].
     pub(crate) fields: Vec<StructField>,
@@ -46,7 +46,7 @@ pub struct Struct {
     pub atomic: bool,
 }
 
-/// What becomes of members that are not declared.
+/// What happens to undeclared members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UnknownFields {
     #[default]
@@ -61,24 +61,23 @@ pub struct StructField {
     pub name: Text,
     pub of: TypeId,
     pub required: bool,
-    /// What a list key takes if the member is missing; other members are defaulted
-    /// elsewhere.
+    /// The default of a list key. Other members are defaulted elsewhere.
     pub default: Option<Value>,
     pub empty_encoding: EmptyEncoding,
     pub patch_strategy: PatchStrategy,
 }
 
-/// What Go writes for a member that nobody set.
+/// What Go writes for an unset member.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EmptyEncoding {
     #[default]
     Omitted,
     Null,
-    /// `""`, `0`, `false`, or a structure of such.
+    /// `""`, `0`, `false`, or a structure of such values.
     Zero,
 }
 
-/// How a strategic merge patch treats a member.
+/// The strategic merge patch attributes of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PatchStrategy {
     /// Lists: merged instead of replaced.
@@ -86,11 +85,11 @@ pub struct PatchStrategy {
     /// Objects: replaced instead of merged.
     pub replace: bool,
     pub retain_keys: bool,
-    /// What identifies an item; empty for lists of scalars.
+    /// The merge key; empty for lists of scalars.
     pub key: Text,
 }
 
-/// An object with any keys.
+/// An object with arbitrary keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MapOf {
     pub value: TypeId,
@@ -103,23 +102,23 @@ pub struct ListOf {
     pub relationship: ElementRelationship,
 }
 
-/// What an item of a list is known by.
+/// How the items of a list are identified.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ElementRelationship {
-    /// Nothing: the list is one value.
+    /// Not at all: the list is one value.
     Atomic,
-    /// Its value: a set of scalars.
+    /// By their value: a set of scalars.
     Value,
-    /// These members.
+    /// By these members.
     Keys(Vec<Text>),
 }
 
-/// Values whose type nobody declared.
+/// Values of an undeclared type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Untyped {
-    /// Objects are maps of the same, lists are atomic.
+    /// The type is deduced from the value: objects are maps of deduced values, lists are atomic.
     Deduced,
-    /// Whatever it is, it is one value.
+    /// Any value, atomic.
     Atomic,
 }
 
@@ -140,7 +139,7 @@ impl Struct {
 }
 
 impl StructField {
-    /// An optional member that nothing is known of but its type.
+    /// An optional member with this type and no other attributes.
     pub fn new(name: impl Into<Text>, of: TypeId) -> Self {
         Self {
             name: name.into(),

@@ -1,15 +1,15 @@
-//! Members that no type declares: name them, or drop them.
+//! Unknown fields of typed objects: listing them for strict decoding, and pruning.
 
 use crate::schema::TypeRef;
 use crate::type_node::{TypeNode, UnknownFields};
 use optik_object::Value;
 use std::fmt::Write;
 
-/// Strict decoding names no more.
+/// The maximum number of unknown fields that are listed.
 const UNKNOWN_FIELDS_MAX: usize = 100;
 
-/// The paths of undeclared members, such as `spec.template.spec.containers[0].imagee`,
-/// sorted by name on each level; no more than a hundred.
+/// The paths of undeclared members, such as `spec.template.spec.containers[0].imagee`, sorted by
+/// name on each level; at most a hundred.
 #[must_use]
 pub fn unknown_fields(of: TypeRef<'_>, value: &Value) -> Vec<String> {
     let mut names = UnknownFieldCollector::default();

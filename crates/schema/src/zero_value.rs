@@ -1,18 +1,18 @@
-//! What Go writes for an object that nobody filled in.
+//! Zero values: what Go writes for an object without any set field.
 
 use crate::schema::TypeRef;
 use crate::type_node::{EmptyEncoding, StructField, TypeNode};
 use optik_object::{DEPTH_MAX, Map, Value};
 
-/// A new object with the members that are written even when empty. Who creates an
-/// object is compared with this, so that such members do not look like its choice.
+/// An object with only the members that are written even when empty. A created object is compared
+/// with it, so that its creator does not own such members.
 #[must_use]
 pub fn zero_value(of: TypeRef<'_>) -> Value {
     zero_value_within(of, DEPTH_MAX)
 }
 
-/// A structure that contains itself by value does not exist in Go, but nothing keeps a
-/// table from saying so.
+/// The depth is limited because a table could declare a structure that contains itself by value,
+/// which Go does not allow.
 fn zero_value_within(of: TypeRef<'_>, depth: usize) -> Value {
     let (TypeNode::Struct(structure), Some(depth)) = (of.node(), depth.checked_sub(1)) else {
         return Value::Null;

@@ -1,9 +1,9 @@
-//! The same answer to everything, over TLS: `responder bare` with nothing but hyper and
-//! rustls, `responder served` with this crate between. What lies between the two is what
-//! this crate costs; `optik bench api get` measures it. A small answer, unless its size is
-//! given: `responder bare 46000000` is what a large list cannot be faster than.
+//! A server with a constant response over TLS, as the baseline of benchmarks: `responder bare` uses
+//! hyper and rustls only, `responder served` uses this crate as well. The difference is the cost of
+//! this crate; `optik bench api get` measures it. The response is small, unless its size is given:
+//! `responder bare 46000000` is the lower bound for a large list.
 //!
-//! The address, and the kubeconfig it needs, are printed.
+//! It prints its address and a kubeconfig.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HeaderValue};
@@ -70,7 +70,7 @@ fn body() -> Bytes {
     format!("{beginning}{}\"}}}}\n", "x".repeat(filling)).into()
 }
 
-/// What a benchmark expects.
+/// The status that a benchmark expects.
 fn status(verb: &str) -> StatusCode {
     match verb {
         "create" => StatusCode::CREATED,
@@ -104,7 +104,7 @@ async fn served(listener: TcpListener, pki: &Pki) {
 async fn bare(listener: &TcpListener, pki: &Pki) {
     let certificate = CertificateDer::from_pem_slice(pki.server.certificate.as_bytes());
     let key = PrivateKeyDer::from_pem_slice(pki.server.key.as_bytes()).expect("PEM");
-    // The shorter keys come first, as in this crate.
+    // AES-128 comes first, as in this crate.
     let mut provider = ring::default_provider();
     provider
         .cipher_suites
@@ -127,7 +127,7 @@ async fn bare(listener: &TcpListener, pki: &Pki) {
             let Ok(mut stream) = acceptor.accept(stream).await else {
                 return;
             };
-            // Portions of one packet, as in this crate.
+            // Writes of one packet, as in this crate.
             stream.get_mut().1.set_buffer_limit(Some(WRITE_BYTES_MAX));
             let service = service_fn(move |request: http::Request<Incoming>| {
                 let mut response = http::Response::new(Full::new(body.clone()));

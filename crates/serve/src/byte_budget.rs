@@ -1,4 +1,4 @@
-//! How much of our memory requests may take, all together and those of one user.
+//! Memory budgets for requests: a total and a share for each user.
 
 use crate::max_in_flight::Overloaded;
 use optik_auth::User;
@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// So much in all, and so much for each user. Who finds no room waits, behind requests of
-/// their own first.
+/// A budget of bytes with a limit in total and a limit for each user. A request that exceeds it
+/// waits; a user's requests queue behind that user's earlier ones first.
 #[derive(Debug)]
 pub(crate) struct ByteBudget {
     total: Arc<Semaphore>,
-    /// Users who have room, or wait for it.
+    /// Users who hold a permit, or wait for one.
     users: Mutex<BTreeMap<String, Weak<Semaphore>>>,
     total_kib: u32,
     user_kib: u32,
 }
 
-/// Room for a request, until it is dropped.
+/// A part of the budget; dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct BytePermit {
     _all: OwnedSemaphorePermit,
@@ -36,13 +36,13 @@ impl ByteBudget {
         }
     }
 
-    /// Room for so many bytes. Administrators need none, as they need no place.
+    /// A permit for `bytes`. Members of `system:masters` need none, as with in-flight permits.
     pub(crate) async fn acquire(&self, user: &User, bytes: usize) -> Option<BytePermit> {
         if user.is_master() {
             return None;
         }
         let (own_kib, all_kib) = self.permit_sizes(bytes);
-        // The user's own room first: who has a share of everybody's waits for nothing.
+        // The user's share first: a holder of a part of the total must not wait for anything else.
         let own = self
             .user_semaphore(&user.name)
             .acquire_many_owned(own_kib)
@@ -54,7 +54,7 @@ impl ByteBudget {
         })
     }
 
-    /// The same, if there is room now.
+    /// A permit for `bytes`, if it is available without waiting.
     pub(crate) fn try_acquire(
         &self,
         user: &User,
@@ -77,7 +77,8 @@ impl ByteBudget {
         }
     }
 
-    /// What is larger than any share needs all of one: it is alone, but not refused.
+    /// The size of a permit in KiB, for the user and in total. A request that is larger than a
+    /// limit takes all of it: it runs alone, but is not rejected.
     fn permit_sizes(&self, bytes: usize) -> (u32, u32) {
         let kib = u32::try_from(bytes.div_ceil(1024)).unwrap_or(u32::MAX);
         (kib.min(self.user_kib), kib.min(self.total_kib))
@@ -111,7 +112,7 @@ mod tests {
         }
     }
 
-    /// What a user sends waits behind what they sent before; others wait for everybody.
+    /// A user's requests wait behind that user's earlier ones; all users share the total.
     #[tokio::test]
     async fn byte_budget_is_bounded_in_total_and_per_user() {
         let memory = ByteBudget::new(3 << 20, 2 << 20);
@@ -134,7 +135,7 @@ mod tests {
         assert!(room("eve", 1).now_or_never().is_none(), "nobody has room");
         assert_eq!(memory.try_acquire(&eve, 1).unwrap_err(), Overloaded);
         drop((first, second));
-        // Larger than the share of a user: alone, but not never.
+        // Larger than the share of a user: it runs alone, but it runs.
         assert_eq!(room("kim", 5).now_or_never(), Some(true));
         let admin = user("admin").with_group(optik_auth::MASTERS);
         let unbounded = memory.acquire(&admin, 100 << 20).now_or_never();

@@ -1,9 +1,9 @@
-//! Many small writes of one connection, sent together.
+//! Write coalescing: the small writes of one connection are gathered into one system call.
 //!
-//! HTTP/2 hands every frame to the socket by itself. A hundred watches that share a
-//! connection would cost a hundred system calls for each event; gathered, they cost one.
-//! What is gathered is sent when the connection has nothing more to say for the moment:
-//! [`FlushHandle::poll_flush_buffer`] is called after each of its turns.
+//! The HTTP/2 implementation passes every frame to the socket by itself. A hundred watches on one
+//! connection would cost a hundred system calls for each event; coalesced, they cost one. The
+//! buffer is flushed when the connection has no more output for the moment:
+//! [`FlushHandle::poll_flush_buffer`] is called after each poll of the connection.
 
 use crate::connection::WRITE_BYTES_MAX;
 use std::io::{self, IoSlice};
@@ -12,18 +12,18 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// How much waits to be sent.
+/// The size limit of the buffer.
 const COALESCED_BYTES_MAX: usize = WRITE_BYTES_MAX;
 
-/// A stream whose writes wait; see [`FlushHandle`].
+/// A stream whose writes are buffered; see [`FlushHandle`].
 pub(crate) struct CoalescingWriter<S>(FlushHandle<S>);
 
-/// The other handle of a [`CoalescingWriter`].
+/// The handle that flushes the buffer of a [`CoalescingWriter`].
 pub(crate) struct FlushHandle<S>(Arc<Mutex<CoalescingBuffer<S>>>);
 
 struct CoalescingBuffer<S> {
     stream: S,
-    /// What waits from `sent` on.
+    /// The buffer; the bytes from `sent` on have not been written.
     waiting: Vec<u8>,
     sent: usize,
 }
@@ -42,14 +42,14 @@ pub(crate) fn coalesce<S>(stream: S) -> (CoalescingWriter<S>, FlushHandle<S>) {
 }
 
 impl<S> FlushHandle<S> {
-    /// Both handles belong to one task, so nobody ever waits for the other.
+    /// Both handles belong to one task, so the lock is never contended.
     fn lock(&self) -> MutexGuard<'_, CoalescingBuffer<S>> {
         self.0.lock().expect("no holder of this lock panics")
     }
 }
 
 impl<S: AsyncWrite + Unpin> FlushHandle<S> {
-    /// Sends everything that has gathered.
+    /// Writes the whole buffer to the stream.
     pub(crate) fn poll_flush_buffer(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         self.lock().poll_flush_buffer(cx)
     }
@@ -73,7 +73,7 @@ impl<S: AsyncWrite + Unpin> CoalescingBuffer<S> {
         Pin::new(&mut self.stream).poll_flush(cx)
     }
 
-    /// How much more may wait; nothing before there is room.
+    /// How many more bytes may be buffered; pending while the buffer is full.
     fn poll_capacity(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if self.waiting.len() >= COALESCED_BYTES_MAX {
             ready!(self.poll_flush_buffer(cx))?;
@@ -121,7 +121,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for CoalescingWriter<S> {
         true
     }
 
-    /// Not yet: after this turn of the connection.
+    /// Does nothing: the flush follows the current poll of the connection.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -155,7 +155,7 @@ mod tests {
         assert_eq!(&seen[..length], b"one two");
     }
 
-    /// More than fits waits for a reader, and nothing of it is lost at the end.
+    /// The buffer is bounded when the client reads slowly, and shutdown flushes all of it.
     #[tokio::test]
     async fn coalescing_buffer_is_bounded_and_flushed_at_shutdown() {
         let (near, mut far) = duplex(1000);

@@ -1,4 +1,4 @@
-//! One connection, from the first byte to the last.
+//! Serving one TCP connection: TLS handshake, HTTP/1.1 or HTTP/2, and its timeouts.
 
 use crate::access::{ConnectionIdentity, identity_from_certificate};
 use crate::coalesce::coalesce;
@@ -29,44 +29,44 @@ use tokio_rustls::server::TlsStream;
 
 const FRAME_BYTES_MAX: u32 = 256 * 1024;
 const STREAM_WINDOW_BYTES: u32 = 256 * 1024;
-/// What may have come on a connection and not been read, on all its streams together.
+/// The HTTP/2 flow-control window of a connection: the limit of unread bytes on all its streams
+/// together.
 ///
-/// Nothing lies there for long: a body is received as fast as it comes, by requests that are
-/// carried out and by those that wait (see `request_body`), or nobody wants it, and it is thrown
-/// away. So this need not have room for the windows of all streams, and one that lay unread
-/// would hold up all others.
+/// Bytes do not stay in it for long: a body is received as fast as it comes, both by requests that
+/// run and by requests that wait (see `request_body`), or it is discarded. So the window need not
+/// have room for the windows of all streams; one stream that is not read would hold up all others.
 ///
-/// What one user makes us hold is then, beside up to 3 MiB for each connection that is in the
-/// middle of sending (this window, half as much again for the frames that it may come in, a
-/// frame, and a head that is not complete):
+/// The memory that one user can occupy is the following, plus up to 3 MiB for each connection that
+/// is in the middle of sending (this window, half as much again for the frames that it may come in,
+/// a frame, and an incomplete head):
 ///
 /// ```text
-///   8 MiB  waiting for a place or for room   waiting_per_user_bytes_max
-///   7 MiB  long requests that are worked on  bodies_per_user_bytes_max
-///  28 MiB  short ones                        450 places of 64 KiB
+///   8 MiB  requests that wait for a permit or a budget   waiting_per_user_bytes_max
+///   7 MiB  long requests that are worked on              bodies_per_user_bytes_max
+///  28 MiB  short requests                                450 permits of 64 KiB
 /// ```
 const CONNECTION_WINDOW_BYTES: u32 = 1024 * 1024;
-/// How much is encrypted and sent at a time. A packet on the loopback device carries
-/// 65,483 bytes: with what TLS adds, 64 KiB would be one packet and a crumb.
+/// The size of one write: encrypted and sent at once. A packet on the loopback device carries
+/// 65,483 bytes; with the overhead of TLS, 64 KiB would need a second, tiny packet.
 pub(crate) const WRITE_BYTES_MAX: usize = 60 * 1024;
 const HEADERS_BYTES_MAX: u32 = 1024 * 1024;
-/// How much of a streamed answer waits for a slow reader on one HTTP/2 stream.
+/// The send buffer of one HTTP/2 stream, for clients that read slowly.
 const SEND_BUFFER_BYTES_MAX: usize = 256 * 1024;
 
-/// Peers that vanish without a word are noticed by these.
+/// TCP keepalive; detects peers that vanished.
 const TCP_KEEPALIVE_TIME: Duration = Duration::from_secs(180);
-/// Peers that do not take what we send, by this one.
+/// `TCP_USER_TIMEOUT`; detects peers that do not acknowledge what is sent.
 #[cfg(target_os = "linux")]
 const TCP_USER_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The first byte of every TLS connection: a handshake record.
+/// The first byte of every TLS connection: the content type of a handshake record.
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
-/// What Go's server says; clients' authors have learned to search for it.
+/// The response of Go's server, for which client authors search.
 const HTTP_TO_HTTPS_RESPONSE: &[u8] =
     b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n";
 
-/// HTTP/1.1 and HTTP/2, told apart by the first bytes. The time a header may take is
-/// not hyper's to watch: it would set a timer for every request (see `peers`).
+/// Serves HTTP/1.1 and HTTP/2, which are distinguished by the first bytes. The header timeout of
+/// hyper is off, because it would set a timer for every request; `connection_table` enforces it.
 pub(crate) fn http_builder(streams_max: u32) -> Builder<StreamExecutor> {
     let mut builder = Builder::new(StreamExecutor);
     builder
@@ -86,19 +86,19 @@ pub(crate) fn http_builder(streams_max: u32) -> Builder<StreamExecutor> {
     builder
 }
 
-/// Runs the requests of HTTP/2 connections. One whose answer is not taken in time is reset;
-/// its connection goes on.
+/// Spawns the streams of HTTP/2 connections. A stream whose response is not read before its send
+/// deadline is reset; its connection continues.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct StreamExecutor;
 
 impl<F: Future<Output = ()> + Send + 'static> Executor<F> for StreamExecutor {
     fn execute(&self, stream: F) {
-        // Spawned here: one request of a connection, whose panics end that one.
+        // Spawned here: one request of a connection; a panic ends only this request.
         tokio::spawn(WithSendDeadline::new(stream));
     }
 }
 
-/// Serves a connection until either side has had enough.
+/// Serves a connection until either side closes it.
 pub(crate) async fn serve<H: Handler>(
     shared: Arc<ServerShared<H>>,
     stream: TcpStream,
@@ -110,7 +110,8 @@ pub(crate) async fn serve<H: Handler>(
     }
     let from = stream.peer_addr().ok().map(|at| at.ip());
     let Some(tls) = tls else {
-        // Whoever hands us an open port without TLS must not give it away with it.
+        // Without TLS only clients of a loopback address are administrators: a listener that other
+        // machines can reach must not give them full access.
         let here = stream.local_addr().is_ok_and(|at| at.ip().is_loopback());
         let identity = if here {
             ConnectionIdentity::local()
@@ -147,7 +148,7 @@ pub(crate) async fn serve<H: Handler>(
 }
 
 fn set_socket_options(stream: &TcpStream) -> io::Result<()> {
-    // Answers are small and awaited; waiting to fill a packet only delays them.
+    // Responses are small and clients wait for them; Nagle's algorithm would only delay them.
     stream.set_nodelay(true)?;
     let socket = SockRef::from(stream);
     socket.set_tcp_keepalive(&TcpKeepalive::new().with_time(TCP_KEEPALIVE_TIME))?;
@@ -156,7 +157,8 @@ fn set_socket_options(stream: &TcpStream) -> io::Result<()> {
     Ok(())
 }
 
-/// `None` if the client does not speak TLS and has been told so.
+/// Performs the TLS handshake; `None` if the client sent plain HTTP, which is answered with an
+/// error.
 async fn handshake(
     tls: &TlsSnapshot,
     mut stream: TcpStream,
@@ -166,8 +168,8 @@ async fn handshake(
     if there > 0 && first[0] != TLS_HANDSHAKE_RECORD && first[0].is_ascii_alphabetic() {
         stream.write_all(HTTP_TO_HTTPS_RESPONSE).await?;
         stream.shutdown().await?;
-        // Closing with bytes unread would reset the connection and take our words with
-        // it. The time for the handshake bounds this.
+        // Closing a socket with unread bytes resets the connection, and the response would be lost.
+        // The handshake timeout bounds this loop.
         let mut unread = [0; 1024];
         while stream.read(&mut unread).await? > 0 {}
         return Ok(None);
@@ -194,7 +196,7 @@ fn client_identity<H>(
     }
 }
 
-/// Who is at the other end, and where that is.
+/// The authenticated peer, its address and its connection slot.
 struct PeerInfo {
     identity: ConnectionIdentity,
     client_ip: Option<IpAddr>,
@@ -210,7 +212,7 @@ where
     drive_connection(shared, stream, other, nothing_gathers, PollOrder::Immediate).await;
 }
 
-/// As [`converse`], for many requests at the same time.
+/// Serves HTTP like [`drive_connection`], with the writes of concurrent requests coalesced.
 async fn serve_coalesced<H, S>(shared: Arc<ServerShared<H>>, stream: S, other: PeerInfo)
 where
     H: Handler,
@@ -221,12 +223,12 @@ where
     drive_connection(shared, stream, other, send, PollOrder::AfterReadyTasks).await;
 }
 
-/// When a connection that has been woken gets its turn.
+/// When a connection that was woken is polled.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PollOrder {
     Immediate,
-    /// If it has several requests: after others that wait to run, such as those requests.
-    /// What they have to say is then said in one go.
+    /// If it has several requests: after the tasks that are ready, such as those requests. Their
+    /// output is then sent in one write.
     AfterReadyTasks,
 }
 
@@ -259,7 +261,8 @@ async fn drive_connection<H, S>(
     let mut connection = pin!(connection);
     let mut leaving = false;
     let mut waited = false;
-    // Of the one answer at a time that HTTP/1.1 sends; HTTP/2 has a task for each.
+    // The deadline of the one response at a time that HTTP/1.1 sends; HTTP/2 has a task for each
+    // stream.
     let mut deadline = SendTimer::default();
     let ended = poll_fn(|cx| {
         if turns == PollOrder::AfterReadyTasks && !waited && peer.has_several_requests() {

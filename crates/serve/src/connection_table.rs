@@ -1,7 +1,7 @@
-//! The connections there are, seen from outside: which are quiet, and telling them to go.
+//! The table of open connections, for idle timeouts and graceful shutdown.
 //!
-//! One sweep looks after all of them. A timer per connection would be reset by every
-//! request; a counter that requests clear and sweeps raise costs next to nothing.
+//! One periodic sweep covers all connections. A timer per connection would be reset by every
+//! request; a counter that requests reset and sweeps increment costs next to nothing.
 
 use futures::task::AtomicWaker;
 use std::collections::BTreeMap;
@@ -21,17 +21,17 @@ struct OpenConnections {
     draining: bool,
 }
 
-/// Sweeps without a request until a connection is asked to leave.
+/// The number of sweeps without a request until a connection is asked to close.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IdleLimits {
     /// Before the first request.
     pub(crate) before_first_request: u32,
-    /// After it.
+    /// After the first request.
     pub(crate) idle: u32,
 }
 
 impl ConnectionTable {
-    /// Knows the connection until the guard is dropped.
+    /// Adds a connection to the table; dropping the guard removes it.
     pub(crate) fn register(self: &Arc<Self>) -> ConnectionGuard {
         let mut open = self.lock();
         let peer = Arc::new(ConnectionHandle::default());
@@ -48,7 +48,7 @@ impl ConnectionTable {
         }
     }
 
-    /// Asks every connection, and those to come, to finish what they have begun.
+    /// Asks every present and future connection to finish its requests and close.
     pub(crate) fn drain_all(&self) {
         let mut open = self.lock();
         open.draining = true;
@@ -65,7 +65,7 @@ impl ConnectionTable {
             .for_each(|peer| peer.raise_signal(DrainSignal::Abort));
     }
 
-    /// Called at even intervals.
+    /// One sweep; the caller calls it at even intervals.
     pub(crate) fn sweep(&self, patience: IdleLimits) {
         self.lock()
             .connections
@@ -78,7 +78,7 @@ impl ConnectionTable {
     }
 }
 
-/// A connection's place among the peers.
+/// The entry of a connection in the table.
 pub(crate) struct ConnectionGuard {
     table: Arc<ConnectionTable>,
     id: u64,
@@ -91,7 +91,7 @@ impl Drop for ConnectionGuard {
     }
 }
 
-/// What a connection has been told. Only ever raised.
+/// The signal that a connection has received; it only ever rises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum DrainSignal {
     Continue,
@@ -104,7 +104,7 @@ pub(crate) struct ConnectionHandle {
     signal: AtomicU8,
     waker: AtomicWaker,
     in_flight: AtomicU32,
-    /// Whether there has been a request.
+    /// Whether the connection has served a request.
     has_served: AtomicBool,
     quiet_sweeps: AtomicU32,
 }
@@ -121,7 +121,7 @@ impl ConnectionHandle {
         self.in_flight.load(Ordering::Relaxed) > 1
     }
 
-    /// The order of the moment; `waker` is woken when it changes.
+    /// The current signal; `waker` is woken when it changes.
     pub(crate) fn poll_signal(&self, waker: &Waker) -> DrainSignal {
         self.waker.register(waker);
         match self.signal.load(Ordering::Acquire) {
@@ -148,8 +148,8 @@ impl ConnectionHandle {
             patience.before_first_request
         };
         let quiet = self.quiet_sweeps.fetch_add(1, Ordering::Relaxed);
-        // One that does not leave when asked, as in the middle of a header, is cut off
-        // at the next sweep.
+        // A connection that ignores the signal to drain, for example in the middle of a header, is
+        // cut off at the next sweep.
         if quiet > limit {
             self.raise_signal(DrainSignal::Abort);
         } else if quiet == limit {
@@ -158,13 +158,13 @@ impl ConnectionHandle {
     }
 }
 
-/// A request between its header and the end of its answer.
+/// A request in flight, from its header to the end of its response.
 #[derive(Debug)]
 pub(crate) struct RequestGuard(Arc<ConnectionHandle>);
 
 impl Drop for RequestGuard {
     fn drop(&mut self) {
-        // The quiet begins now, not when the request came.
+        // The idle time begins at the end of the request, not at its start.
         self.0.quiet_sweeps.store(0, Ordering::Relaxed);
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
@@ -183,7 +183,7 @@ mod tests {
         peer.poll_signal(Waker::noop())
     }
 
-    /// How many sweeps it takes to be asked to leave, and to be cut off.
+    /// The number of sweeps until the connection is asked to drain, and until it is cut off.
     fn sweeps(peers: &ConnectionTable, peer: &ConnectionHandle) -> (u32, u32) {
         let until = |wanted| {
             let mut count = 0;

@@ -1,4 +1,4 @@
-//! Web pages of other origins, if they are welcome at all.
+//! Cross-origin resource sharing (CORS).
 
 use http::header::{
     ACCESS_CONTROL_ALLOW_CREDENTIALS, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS,
@@ -11,12 +11,14 @@ const ALLOWED_METHODS: &str = "POST, GET, OPTIONS, PUT, DELETE, PATCH";
 const ALLOWED_HEADERS: &str = "Content-Type, Content-Length, Accept-Encoding, X-CSRF-Token, Authorization, \
                        X-Requested-With, If-Modified-Since";
 
-/// Which origins may have their pages talk to us: expressions, each for a whole origin
-/// as far as it says so itself.
+/// The origins that CORS allows: regular expressions, which match any part of an origin unless they
+/// are anchored.
 #[derive(Clone, Debug, Default)]
 pub struct AllowedOrigins(Vec<Regex>);
 
 impl AllowedOrigins {
+    /// Compiles the expressions.
+    ///
     /// # Errors
     /// If one is not a regular expression.
     pub fn new(allowed: &[String]) -> Result<Self, regex::Error> {
@@ -24,7 +26,7 @@ impl AllowedOrigins {
         Ok(Self(allowed.collect::<Result<_, _>>()?))
     }
 
-    /// The headers for a page of an allowed origin.
+    /// The CORS response headers if the request's origin is allowed.
     pub(crate) fn response_headers(&self, headers: &HeaderMap) -> Option<HeaderMap> {
         if self.0.is_empty() {
             return None;

@@ -1,8 +1,8 @@
-//! Work that goes on when nobody waits for it any more.
+//! Futures that are moved to a background task when they are dropped before completion.
 //!
-//! A client that goes away must not leave a write half done. Giving every write a task of
-//! its own would do, but costs each of them two hand-overs between threads. So a write runs
-//! where it was asked for, and gets a task only if it is dropped before its end.
+//! A client that disconnects must not leave a write half done. A task for every write would ensure
+//! that, but costs two hand-overs between threads. So a write runs in the task of its request, and
+//! gets a task of its own only if it is dropped before it completes.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,14 +11,14 @@ use std::task::{Context, Poll};
 use tokio::runtime::Handle;
 use tokio_util::task::TaskTracker;
 
-/// The work panicked.
+/// The future panicked.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct PanicError(String);
 
-/// Work that is carried on with to its end, whoever drops this.
+/// A future that completes in a background task if this is dropped.
 pub(crate) struct DetachOnDrop<F: Future<Output: Send> + Send + 'static> {
-    /// `None` at its end.
+    /// `None` once completed.
     work: Option<Pin<Box<F>>>,
     tasks: TaskTracker,
 }
@@ -39,7 +39,7 @@ impl<F: Future<Output: Send> + Send + 'static> Future for DetachOnDrop<F> {
         let Some(work) = &mut self.work else {
             return Poll::Ready(Err(PanicError("polled after completion".into())));
         };
-        // What a panic may leave behind half done is not looked at again.
+        // State that a panic left half changed is not used again.
         let polled = catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(cx)));
         let done = match polled {
             Ok(Poll::Pending) => return Poll::Pending,
@@ -57,7 +57,7 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for DetachOnDrop<F> {
             return;
         };
         if let Ok(runtime) = Handle::try_current() {
-            // Spawned here: one write, which nobody may begin a second time.
+            // Spawned here: one write, which must not be started a second time.
             self.tasks.spawn_on(work, &runtime);
         }
     }

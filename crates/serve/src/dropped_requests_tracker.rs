@@ -1,13 +1,13 @@
-//! How soon those are to come again who found no room.
+//! The `Retry-After` of requests that the in-flight limit rejects.
 //!
-//! The longer there is none, the later: if many were sent away within the time that they
-//! were told, it doubles, and if few were, it becomes a second less.
+//! It adapts to the overload: if many requests were rejected within the current `Retry-After`, it
+//! doubles; if few were, it decreases by a second.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 const RETRY_AFTER_SECONDS_MAX: u64 = 32;
-/// For each second of waiting, how many refusals are many.
+/// The number of rejections for each second of `Retry-After` that counts as many.
 const MANY_PER_SECOND: u64 = 3;
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(crate) struct DroppedRequestsTracker(Mutex<DroppedRequestsState>);
 
 #[derive(Debug)]
 struct DroppedRequestsState {
-    /// Seconds, and how many were refused in each.
+    /// Seconds, and the number of rejections in each.
     dropped_by_second: VecDeque<(u64, u64)>,
     retry_after: u64,
     raised: Option<u64>,
@@ -32,7 +32,7 @@ impl Default for DroppedRequestsState {
 }
 
 impl DroppedRequestsTracker {
-    /// Somebody is refused in this second; after how many more they are to come again.
+    /// Records a rejection in this second; returns the `Retry-After` in seconds.
     pub(crate) fn record_dropped_request(&self, second: u64) -> u64 {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match state.dropped_by_second.back_mut() {
@@ -47,7 +47,7 @@ impl DroppedRequestsTracker {
 }
 
 impl DroppedRequestsState {
-    /// A second in which somebody is refused begins.
+    /// Adapts `retry_after`, at the first rejection of a second.
     fn adjust_retry_after(&mut self, now: u64) {
         let old = |(second, _): &(u64, u64)| second.saturating_add(RETRY_AFTER_SECONDS_MAX) < now;
         while self.dropped_by_second.front().is_some_and(old) {
@@ -59,7 +59,7 @@ impl DroppedRequestsState {
             .iter()
             .filter(|(second, _)| *second >= since);
         let refused: u64 = recent.map(|(_, count)| count).sum();
-        // One rush raises it once.
+        // One burst raises it once.
         let settled = self.raised.is_none_or(|raised| raised <= since);
         if settled && refused >= MANY_PER_SECOND * self.retry_after {
             self.retry_after = (2 * self.retry_after).min(RETRY_AFTER_SECONDS_MAX);

@@ -1,33 +1,34 @@
-//! What answers requests.
+//! The interface between the HTTP server and the API server behind it.
 
 use optik_apiserver::{ApiRequest, ApiResponse, ApiServer, FlowHeaders};
 use optik_auth::{AuthorizationAttributes, ResourceAttributes, User, authorize_without_rbac};
 use optik_object::Status;
 use std::sync::Arc;
 
-/// Whatever stands behind the wire. In production that is [`ApiServer`].
+/// The API behind the HTTP server. In production it is [`ApiServer`].
 pub trait Handler: Send + Sync + 'static {
-    /// Dropping the future of a read cancels it. Writes are never dropped half-way.
+    /// Handles a request. Dropping the future of a read cancels it. Writes are never dropped
+    /// half-way.
     fn handle(&self, request: ApiRequest) -> impl Future<Output = ApiResponse> + Send;
 
-    /// What it counts, as Prometheus reads it.
+    /// The handler's metrics, in the text format of Prometheus.
     fn metrics(&self) -> impl Future<Output = String> + Send {
         std::future::ready(String::new())
     }
 
-    /// Whether there is such a resource, and such a subresource of it.
+    /// Whether this resource, and subresource, is served.
     fn serves(&self, of: &ResourceAttributes<'_>) -> bool {
         let _ = of;
         false
     }
 
-    /// Whose bearer token this is, if it is one that only the handler knows.
+    /// The user of a bearer token that only the handler can verify.
     fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
         let _ = token;
         None
     }
 
-    /// Whether what the handler knows of tokens may be acted upon.
+    /// Whether the handler's token authenticator is up to date.
     ///
     /// # Errors
     /// 503 if it may be out of date.
@@ -35,7 +36,7 @@ pub trait Handler: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Lets a request pass or says why not.
+    /// Authorizes a request.
     ///
     /// # Errors
     /// 403
@@ -46,13 +47,13 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// Why it lets it pass, or not; for the audit.
+    /// The reason of the authorization decision, for the audit log.
     fn authorization_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
         let _ = (user, asked);
         String::new()
     }
 
-    /// The user that a caller may act as.
+    /// The user that `caller` may impersonate.
     ///
     /// # Errors
     /// 403
@@ -66,19 +67,19 @@ pub trait Handler: Send + Sync + 'static {
         Err(asked.forbidden(caller, ""))
     }
 
-    /// Answers, as often as it is asked, whether a token that [`Handler::authenticate`]
-    /// accepted is still good.
+    /// Returns a check whether a token that [`Handler::authenticate`] accepted is still valid; the
+    /// check can be called repeatedly.
     fn token_validity(&self, token: &[u8]) -> TokenValidity {
         let _ = token;
         Box::new(|| true)
     }
 
-    /// Completes with the next change of what users may do, from this call on.
+    /// Completes with the next change of permissions after this call.
     fn access_changed(&self) -> impl Future<Output = ()> + Send + 'static {
         std::future::pending()
     }
 
-    /// What the answer to a request is marked with, for the flow that it belongs to.
+    /// The flow headers of the response: the FlowSchema that matches the request.
     fn classify_flow(
         &self,
         user: &User,
@@ -89,7 +90,7 @@ pub trait Handler: Send + Sync + 'static {
     }
 }
 
-/// Whether something that was good still is.
+/// Returns whether a token is still valid.
 pub type TokenValidity = Box<dyn Fn() -> bool + Send + Sync>;
 
 impl Handler for ApiServer {

@@ -1,7 +1,9 @@
-//! One request and its answer.
+//! The filter chain of one request: authentication, impersonation, authorization, in-flight limits,
+//! deadline, audit and response (upstream: `DefaultBuildHandlerChain`).
 //!
-//! Everything runs where hyper calls us, without a task of its own. A write whose client
-//! goes away is carried on with (see `detach`); a read is given up.
+//! Every filter runs in the task in which hyper polls the request; requests get no task of their
+//! own. A write is driven to completion when its client disconnects (see `detach`); a read is
+//! cancelled.
 
 use crate::access::{
     ConnectionIdentity, RequestMeta, apply_impersonation, authenticate, has_ignored_token,
@@ -44,51 +46,51 @@ use tokio::runtime::Handle;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout_at};
 
-/// Nothing takes less: what is due sooner is late, however fast we are.
+/// The shortest deadline that is armed; a shorter one would have passed anyway.
 const DEADLINE_MIN: Duration = Duration::from_micros(1);
 
-/// By which clients learn which flow their request was of.
+/// Response headers that name the request's FlowSchema and PriorityLevelConfiguration.
 const FLOW_SCHEMA_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const PRIORITY_LEVEL_UID: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// For clients that wonder why they are nobody.
+/// `Warning` header for clients whose token was ignored and who are therefore anonymous.
 const IGNORED_TOKEN_WARNING: HeaderValue = HeaderValue::from_static(
     "299 - \"the provided Authorization header contains extra space before the bearer token, \
      and is ignored\"",
 );
 
-/// The other end of a connection.
+/// Properties of the connection that a request came on.
 pub(crate) struct ConnectionContext {
     pub(crate) peer: Arc<ConnectionHandle>,
     pub(crate) identity: ConnectionIdentity,
     pub(crate) audit_ids: AuditIds,
-    /// Where the connection comes from.
+    /// The client's address.
     pub(crate) client_ip: Option<IpAddr>,
-    /// By which it counts among all connections.
+    /// The connection's slot in the connection limiter.
     pub(crate) slot: ConnectionSlot,
 }
 
-/// What is learned about a request on its way.
+/// What the filters record about a request.
 #[derive(Default)]
 struct RequestState {
-    /// When its answer has to be sent; `None` for streams without end.
+    /// Deadline for sending the response; `None` for long-running requests.
     due: Option<Instant>,
-    /// By what right it is carried out, if that may take long.
+    /// The authorization of a long-running request, which is checked again while it is served.
     grant: Option<StreamGrant>,
-    /// What its answer is marked with.
+    /// The flow headers of the response.
     flow: Option<FlowHeaders>,
-    /// How far it got.
+    /// The last filter that the request passed.
     phase: RequestPhase,
-    /// Whether it came with a token that is none, for a space too many.
+    /// Whether a bearer token was ignored because of extra space before it.
     token_ignored: bool,
-    /// Its place among the requests that are carried out, and its body's room. While a write
-    /// is carried out, they are with that.
+    /// The request's in-flight permit and the memory budget of its body. While a write runs, the
+    /// write holds them.
     permits: RequestPermits,
-    /// What is written down about it.
+    /// The request's audit record.
     record: Offload<AuditRecord>,
 }
 
-/// Answers one request. There is always an answer.
+/// Serves one request; always returns a response.
 pub(crate) async fn serve_request<H: Handler>(
     shared: Arc<ServerShared<H>>,
     caller: Arc<ConnectionContext>,
@@ -117,7 +119,7 @@ pub(crate) async fn serve_request<H: Handler>(
     };
     let welcome = shared.options.origins.response_headers(&head.headers);
     let mut response = match &welcome {
-        // Asked before credentials are sent.
+        // Browsers send a preflight request without credentials.
         Some(_) if method == Method::OPTIONS => preflight_response(),
         _ => {
             let exchange = HandlerChain {
@@ -169,11 +171,11 @@ fn preflight_response() -> http::Response<BodyContent> {
     response
 }
 
-/// One request, and what is around it.
+/// One request with what its filters need.
 struct HandlerChain<'a, H> {
     shared: &'a Arc<ServerShared<H>>,
     caller: &'a ConnectionContext,
-    /// By which the request is known in logs.
+    /// The audit id, which identifies the request in logs.
     id: &'a HeaderValue,
     meta: RequestMeta<'a>,
     form: ResponseFormat,
@@ -210,7 +212,7 @@ impl<H: Handler> HandlerChain<'_, H> {
             let end = || stream_reauth::stream_end(self.shared, trail.grant.take(), self.meta.info);
             form.apply(response, end).await
         };
-        // In its place: it is large, and would be copied with everything around it.
+        // Pinned in place: the future is large, and a move would copy it with everything around it.
         let work = pin!(work);
         match due {
             None => work.await,
@@ -221,7 +223,7 @@ impl<H: Handler> HandlerChain<'_, H> {
         }
     }
 
-    /// How long it may take; `None`: for ever.
+    /// The request's time limit; `None` for long-running requests.
     fn time_limit(&self) -> Result<Option<Duration>, Status> {
         if self.form.long_running {
             return Ok(None);
@@ -230,7 +232,7 @@ impl<H: Handler> HandlerChain<'_, H> {
         request_timeout::from_query(self.meta.query, longest).map(Some)
     }
 
-    /// The answer to a request of which nothing but the head is looked at.
+    /// A response to a request of which only the head is used; the body is drained.
     async fn respond_unread(
         &self,
         headers: &HeaderMap,
@@ -260,21 +262,21 @@ impl<H: Handler> HandlerChain<'_, H> {
             Err(refusal) => {
                 trail.permits = RequestPermits::default();
                 let waits = head.headers.contains_key(EXPECT);
-                // They may be long, and are of no use any more.
+                // They may be long, and are not needed any more.
                 drop(head);
                 upload.drain(waits).await;
                 return Ok(*refusal);
             }
         };
         if endpoints::is_endpoint(about.info) {
-            // Nobody reads it, and a page may take a while.
+            // These endpoints ignore the body, and rendering a page may take a while.
             drop(upload);
             return match endpoints::respond(&shared.health, about).await {
                 Some(page) => Ok(page),
                 None => metrics_page(shared).await,
             };
         }
-        // Nothing behind this point needs credentials, so nothing there can leak them.
+        // No later filter needs the credentials, so no later filter can leak them.
         head.headers.remove(AUTHORIZATION);
         let received = self.receive_body(upload, &head.headers, &user, &mut trail.permits);
         let body = match received.await {
@@ -309,7 +311,7 @@ impl<H: Handler> HandlerChain<'_, H> {
     ) -> Result<Bytes, BodyError> {
         let waits = headers.contains_key(EXPECT);
         if self.form.long_running {
-            // Streams have no place, so nothing would bound how much they send.
+            // Long-running requests hold no permit, so nothing would bound how much they send.
             upload.drain(waits).await;
             return Ok(Bytes::new());
         }
@@ -323,8 +325,8 @@ impl<H: Handler> HandlerChain<'_, H> {
         Ok(body)
     }
 
-    /// As whom the request is carried out, when it is its turn; or the answer to those for
-    /// whom it is not.
+    /// Authenticates, impersonates and authorizes the request and waits for its in-flight permit.
+    /// Returns the effective user, or the response that rejects the request.
     async fn authorize_request(
         &self,
         head: &mut Parts,
@@ -367,7 +369,7 @@ impl<H: Handler> HandlerChain<'_, H> {
             record.set_impersonated_user(&other.user);
         }
         let user = Arc::clone(other.as_ref().map_or(&caller, |other| &other.user));
-        // Streams belong to no flow, but for watches.
+        // Of the long-running requests, only watches are classified into a flow.
         if !long || about.info.is_watch() {
             trail.flow = handler.classify_flow(&user, &asked);
         }
@@ -393,7 +395,7 @@ impl<H: Handler> HandlerChain<'_, H> {
         Ok(user)
     }
 
-    /// A place among the requests that are carried out, after a while if need be.
+    /// Acquires an in-flight permit, waiting in the user's queue if the limit is reached.
     async fn acquire_permit(
         &self,
         lane: RequestClass,
@@ -408,13 +410,13 @@ impl<H: Handler> HandlerChain<'_, H> {
         Ok(flow.acquire(lane, user).await?)
     }
 
-    /// There is no room for it, nor to wait for that.
+    /// 429 with `Retry-After`: the in-flight limit and the queues are full.
     fn reject_overloaded(&self) -> ApiResponse {
         let now = self.shared.options.clock.monotonic();
         too_many_requests(self.shared.inflight.retry_after_seconds(now))
     }
 
-    /// Who failed to prove who they are is nobody.
+    /// Begins the audit record. A request that failed authentication has no user in it.
     fn begin_record(&self, headers: &HeaderMap, user: Option<&User>) -> Offload<AuditRecord> {
         let Some(audit) = &self.shared.options.audit else {
             return Offload::Empty;
@@ -430,7 +432,8 @@ impl<H: Handler> HandlerChain<'_, H> {
         AuditRecord::begin(audit, &heard).map(Box::new).into()
     }
 
-    /// Whose turn it is concerns everything but streams, and questions whether we live.
+    /// The in-flight limit that applies to the request; `None` for long-running requests and health
+    /// probes.
     fn request_class(&self) -> Option<RequestClass> {
         if self.form.long_running || endpoints::is_probe(self.meta.info) {
             return None;
@@ -441,7 +444,7 @@ impl<H: Handler> HandlerChain<'_, H> {
         })
     }
 
-    /// A write that goes on without us keeps what is held for it until its own end.
+    /// Runs the handler. A write that is detached from its client keeps its permits until it ends.
     async fn run_handler(
         &self,
         request: ApiRequest,
@@ -469,7 +472,7 @@ impl<H: Handler> HandlerChain<'_, H> {
     }
 }
 
-/// The client is to come again, after so many seconds.
+/// 429 with `Retry-After` in seconds.
 fn too_many_requests(seconds: u64) -> ApiResponse {
     let text = "Too many requests, please try again later.\n";
     ApiResponse::text(StatusCode::TOO_MANY_REQUESTS, text)
@@ -477,10 +480,10 @@ fn too_many_requests(seconds: u64) -> ApiResponse {
         .with_header(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"))
 }
 
-/// What the server counts, and what its handler does.
+/// `/metrics`: the metrics of this crate and of the handler.
 ///
-/// There may be thousands of lines. One page at a time is written, by a thread that serves no
-/// connections, also if those who asked for it have gone.
+/// There may be thousands of lines. One page at a time is rendered, on a blocking thread that
+/// serves no connections; this holds also for a page whose client has disconnected.
 async fn metrics_page<H: Handler>(shared: &Arc<ServerShared<H>>) -> Result<ApiResponse, Status> {
     let turn = Arc::clone(&shared.metrics_lock).lock_owned().await;
     let (behind, runtime) = (Arc::clone(shared), Handle::current());
@@ -499,7 +502,7 @@ async fn metrics_page<H: Handler>(shared: &Arc<ServerShared<H>>) -> Result<ApiRe
     Ok(ApiResponse::text(StatusCode::OK, text).with_header(CONTENT_TYPE, kind))
 }
 
-/// What somebody may not do.
+/// 403 for a user without permission.
 fn forbidden_response(status: &Status, headers: &HeaderMap) -> Box<ApiResponse> {
     let nosniff = HeaderValue::from_static("nosniff");
     Box::new(
@@ -508,7 +511,8 @@ fn forbidden_response(status: &Status, headers: &HeaderMap) -> Box<ApiResponse> 
     )
 }
 
-/// Only the head of an answer: over HTTP/2 nobody else takes its body away.
+/// The response without its body, with its `Content-Length`; for HTTP/2, where hyper does not
+/// remove the body.
 fn without_body(response: http::Response<BodyContent>) -> http::Response<BodyContent> {
     let (mut head, content) = response.into_parts();
     if let BodyContent::Whole(bytes) = content {
@@ -517,18 +521,19 @@ fn without_body(response: http::Response<BodyContent>) -> http::Response<BodyCon
     http::Response::from_parts(head, BodyContent::Whole(Bytes::new()))
 }
 
-/// What the client reads.
+/// The `Accept` header of the request.
 fn accept_header(headers: &HeaderMap) -> Option<HeaderValue> {
     headers.get(ACCEPT).cloned()
 }
 
-/// A refusal, in what the client reads.
+/// An error in the media type that the client accepts.
 fn status_response(status: &Status, accept: Option<HeaderValue>) -> ApiResponse {
     let headers = accept.map(|accept| (ACCEPT, accept));
     ApiResponse::from_status(status, &headers.into_iter().collect())
 }
 
-/// As upstream has it, this one is not called JSON.
+/// 504 for an exceeded deadline. Like upstream's, its content type is `text/plain`, although the
+/// body is JSON.
 fn timeout_response() -> ApiResponse {
     let plain = HeaderValue::from_static("text/plain; charset=utf-8");
     ApiResponse::from(Status::deadline_exceeded()).with_header(CONTENT_TYPE, plain)

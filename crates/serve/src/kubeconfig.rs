@@ -1,24 +1,24 @@
-//! The file that tells kubectl and its kin where we are and whom to be.
+//! Kubeconfig files for clients of this server.
 
 use crate::pki::{CertKeyPair, to_sec1};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
-/// Everything is called this in it.
+/// The name of the cluster, the user and the context.
 const ENTRY_NAME: &str = "optik";
 
-/// A kubeconfig with one cluster, one user and one context, all in one file.
+/// A kubeconfig with one cluster, one user and one context, with embedded certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct Kubeconfig<'a> {
-    /// Such as `https://127.0.0.1:6443`.
+    /// The URL of the server, such as `https://127.0.0.1:6443`.
     pub server: &'a str,
-    /// Whom to trust, as PEM.
+    /// The certificate authority of the server, as PEM.
     pub authority: &'a str,
     pub user: &'a CertKeyPair,
 }
 
 impl Kubeconfig<'_> {
-    /// As YAML.
+    /// Renders the kubeconfig as YAML.
     #[must_use]
     pub fn to_yaml(&self) -> String {
         let Self {

@@ -1,9 +1,9 @@
-//! HTTP/1.1 and HTTP/2 over TLS around the API: who is calling, how much they may
-//! send and how long they may take, what the answer looks like on the wire.
+//! The HTTP server of the API: HTTP/1.1 and HTTP/2 over TLS, authentication, limits, audit, content
+//! encoding.
 //!
-//! One request goes straight through [`handler_chain`]: deadline, authenticate, authorize,
-//! bounded body, handler, shape of the answer. The handler behind it knows nothing of
-//! sockets; this crate knows nothing of objects.
+//! A request passes the filters of [`handler_chain`]: deadline, authentication, authorization,
+//! bounded body, handler, response format. The handler does not depend on sockets; this crate does
+//! not depend on API objects.
 
 mod access;
 mod audit;

@@ -1,10 +1,10 @@
-//! How many requests are carried out at a time, and whose turn it is.
+//! Limits of requests in flight (upstream: the max-in-flight filter), with fairness between users.
 //!
-//! Reads and writes have a pool each. While a pool has room, a request takes a place and
-//! goes on. When it is full, requests wait in a queue of their user, and places that
-//! become free go round the users: whoever sends a thousand requests waits behind
-//! themselves, not in front of others. Nor can one user hold all places, as by answers that
-//! are not read.
+//! Reads and writes have a pool of permits each. While a pool has room, a request takes a permit
+//! and proceeds. When it is full, requests wait in a queue of their user, and released permits go
+//! to the queues round-robin: a user who sends a thousand requests waits behind their own requests,
+//! not in front of others. Nor can one user hold all permits, for example with responses that are
+//! not read.
 
 use crate::dropped_requests_tracker::DroppedRequestsTracker;
 use crate::options::Limits;
@@ -16,12 +16,12 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
-/// How many times as many places as are free a user may have.
+/// A user may hold at most this many times the free permits.
 const USER_SHARE_OF_FREE: usize = 3;
-/// Beyond this many, users who have no place are forgotten.
+/// Beyond this many entries, users without a permit are removed from the map.
 const IDLE_USERS_MAX: usize = 1024;
 
-/// The pools of a server.
+/// The in-flight limits of a server: one pool for reads, one for writes.
 #[derive(Debug)]
 pub(crate) struct InflightLimiter {
     read_only: Arc<InflightPool>,
@@ -29,14 +29,14 @@ pub(crate) struct InflightLimiter {
     dropped_requests: DroppedRequestsTracker,
 }
 
-/// Which pool a request belongs to.
+/// The pool that a request belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestClass {
     ReadOnly,
     Mutating,
 }
 
-/// There is no room, and no room to wait either.
+/// The pool is full, and so are its queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Overloaded;
 
@@ -58,14 +58,14 @@ impl InflightLimiter {
         }
     }
 
-    /// In how many seconds somebody is to come again who finds no room now.
+    /// The `Retry-After`, in seconds, for a request that is rejected now.
     pub(crate) fn retry_after_seconds(&self, now: Monotonic) -> u64 {
         let second = now.since(Monotonic::default()).as_secs();
         self.dropped_requests.record_dropped_request(second)
     }
 
-    /// A place for a request, if there is room. Administrators need none: they must be able
-    /// to help.
+    /// A permit, if one is available without waiting. Members of `system:masters` need none: they
+    /// must be able to repair an overloaded server.
     pub(crate) fn try_acquire(
         &self,
         lane: RequestClass,
@@ -77,7 +77,7 @@ impl InflightLimiter {
         }
     }
 
-    /// The same, perhaps after a while.
+    /// A permit, waiting in the user's queue if the pool is full.
     pub(crate) async fn acquire(
         &self,
         lane: RequestClass,
@@ -110,19 +110,19 @@ struct InflightPool {
 #[derive(Debug, Default)]
 struct InflightPoolState {
     in_use: usize,
-    /// How many each user has taken; zero for some who had one.
+    /// Permits held by each user; zero for some users who held one before.
     in_use_by_user: BTreeMap<Arc<str>, usize>,
     queued: usize,
     queues: BTreeMap<Arc<str>, VecDeque<oneshot::Sender<InflightPermit>>>,
-    /// Users with a queue, in the order of their turns.
+    /// Users with a queue, in round-robin order.
     turns: VecDeque<Arc<str>>,
 }
 
-/// A place in a pool, until it is dropped.
+/// A permit of a pool; dropping it releases it.
 #[derive(Debug)]
 pub(crate) struct InflightPermit(Option<PermitOwner>);
 
-/// By whom, and of what.
+/// The pool and the user of a permit.
 #[derive(Debug)]
 struct PermitOwner {
     pool: Arc<InflightPool>,
@@ -170,10 +170,11 @@ impl InflightPool {
         }
     }
 
-    /// Whether a user may have another place: so many times what is free, and no more.
+    /// Whether a user may take another permit: at most [`USER_SHARE_OF_FREE`] times the free
+    /// permits.
     ///
-    /// So nobody takes all places: one user leaves a quarter, two leave a seventh. Whoever
-    /// comes next finds room, for as long as those before them hold what they have.
+    /// So no user takes all permits: one user leaves a quarter free, two leave a seventh. A new
+    /// user finds room for as long as the others hold what they have.
     fn has_room_for(&self, state: &InflightPoolState, user: &str) -> bool {
         let own = state.in_use_by_user.get(user).copied().unwrap_or(0);
         own < (self.permits - state.in_use).saturating_mul(USER_SHARE_OF_FREE)
@@ -189,7 +190,7 @@ impl InflightPool {
         state: &mut InflightPoolState,
         user: &str,
     ) -> Result<oneshot::Receiver<InflightPermit>, Overloaded> {
-        // Who has given up does not count.
+        // Waiters that gave up do not count.
         let own = state.queues.get_mut(user).map_or(0, |queue| {
             let before = queue.len();
             queue.retain(|waiter| !waiter.is_closed());
@@ -209,7 +210,7 @@ impl InflightPool {
         Ok(waiting)
     }
 
-    /// A place has become free: it goes to the next user's first request.
+    /// Releases a permit and hands it to the first request of the next user.
     fn release(self: Arc<Self>, user: &Arc<str>) {
         self.lock().give_back(user);
         loop {
@@ -221,7 +222,8 @@ impl InflightPool {
                 (waiter, self.permit(state.take_for(&user)))
             };
             if let Err(mut returned) = waiter.send(place) {
-                // Whoever waited has given up: the next one, without another release.
+                // The waiter gave up: take the permit back without another release, and try the
+                // next one.
                 if let Some(taken) = returned.0.take() {
                     self.lock().give_back(&taken.user);
                 }
@@ -229,7 +231,7 @@ impl InflightPool {
         }
     }
 
-    /// The first in turn who may have a place.
+    /// The first waiter in round-robin order whose user may take a permit.
     fn next_waiter(
         &self,
         state: &mut InflightPoolState,
@@ -245,7 +247,7 @@ impl InflightPool {
             } else {
                 state.turns.push_back(Arc::clone(&user));
             }
-            // An empty queue, should one be left behind, must not keep others waiting.
+            // An empty queue, should one be left behind, must not block the others.
             if let Some(first) = first {
                 state.queued -= 1;
                 return Some((user, first));
@@ -305,7 +307,7 @@ mod tests {
 
     type Waiting = BoxFuture<'static, Result<Option<InflightPermit>, Overloaded>>;
 
-    /// Comes in, and waits if there is no room.
+    /// Acquires a permit, waiting if the pool is full.
     fn come(
         flow: &Arc<InflightLimiter>,
         lane: RequestClass,
@@ -335,20 +337,21 @@ mod tests {
         let (_, writing) = come(&flow, RequestClass::Mutating, "flood");
         assert!(writing.unwrap().is_ok(), "writes have room of their own");
 
-        // One of the flood goes first: it was there first. Then it is kim's turn.
+        // The first permit goes to the flood, which came first; the next one goes to kim.
         first.take();
         let second = (&mut floods[0]).now_or_never().unwrap().unwrap();
         assert!((&mut kim).now_or_never().is_none());
         drop(second);
         let kims = (&mut kim).now_or_never().unwrap().unwrap();
         assert!((&mut floods[1]).now_or_never().is_none());
-        // Who gives up is passed over.
+        // Waiters that gave up are skipped.
         drop(floods.remove(1));
         drop(kims);
         assert!((&mut floods[1]).now_or_never().unwrap().is_ok());
     }
 
-    /// Each leaves something to whoever comes next, and has it again when others go.
+    /// Each user leaves some permits for the next user, and may take them when others release
+    /// theirs.
     #[tokio::test]
     async fn one_user_cannot_hold_all_inflight_permits() {
         let flow = Arc::new(InflightLimiter::new(&Limits {
@@ -404,7 +407,7 @@ mod tests {
         assert!(needed.unwrap().is_none());
     }
 
-    /// Not even when nobody is left in a queue that has its turn.
+    /// An empty queue whose turn it is does not block the others.
     #[tokio::test]
     async fn inflight_limiter_skips_empty_user_queues() {
         let flow = flow();

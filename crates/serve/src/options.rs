@@ -1,4 +1,4 @@
-//! What a server can be told.
+//! The configuration of the server.
 
 use crate::audit::Audit;
 use crate::cors::AllowedOrigins;
@@ -11,17 +11,17 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Of a server that shares with nobody.
+/// The limit of connections when the server does not share a limiter with other ports.
 const CONNECTIONS_MAX_DEFAULT: usize = 10_000;
 
-/// Answers how the store is.
+/// Checks the health of the store.
 pub type StoreCheck = Arc<dyn Fn() -> BoxFuture<'static, StoreHealth> + Send + Sync>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StoreHealth {
     /// It can be read and written.
     Healthy,
-    /// The same, but its disk is nearly full.
+    /// It can be read and written, but its disk is nearly full.
     NearlyFull,
     /// It refuses writes.
     ReadOnly,
@@ -30,23 +30,22 @@ pub enum StoreHealth {
 
 #[derive(Clone)]
 pub struct ServeOptions {
-    /// Who may come with which bearer token.
+    /// Static bearer tokens and their users.
     pub tokens: TokenFile,
-    /// Whether those who bring no credentials are a user, who may have rights. Without it
-    /// they get 401 everywhere.
+    /// Whether requests without credentials are made by the user `system:anonymous`, who may have
+    /// permissions. Without it they get 401 everywhere.
     pub anonymous: bool,
     /// For the health checks `etcd`, which fails when the store cannot be read, and
-    /// `etcd-readiness`, which also fails when it cannot be written. Asked at most once a
-    /// second.
+    /// `etcd-readiness`, which also fails when it cannot be written. Called at most once a second.
     pub store: StoreCheck,
-    /// Runs what is done beside requests. Health checks and metrics tell of all its tasks.
+    /// Runs the background tasks. Health checks and metrics cover all its tasks.
     pub supervisor: Supervisor,
     pub limits: Limits,
-    /// How many connections there may be, together with all other ports that share this.
+    /// The limit of connections, shared with the other ports that use the same limiter.
     pub connections: ConnectionLimiter,
-    /// Whose web pages may talk to us.
+    /// Origins that CORS allows.
     pub origins: AllowedOrigins,
-    /// Where it is written down who did what.
+    /// The audit policy and log; `None` turns auditing off.
     pub audit: Option<Arc<Audit>>,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -78,43 +77,42 @@ impl fmt::Debug for ServeOptions {
     }
 }
 
-/// How many, and how long.
+/// Limits of sizes, numbers and times.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// On one HTTP/2 connection at a time.
+    /// Concurrent streams of one HTTP/2 connection.
     pub streams_per_connection_max: u32,
     pub handshake_max: Duration,
     /// From the handshake to the end of the first request's header.
     pub head_max: Duration,
-    /// Without any request.
+    /// Idle time of a connection.
     pub idle_max: Duration,
-    /// One request, unless it is a watch; `?timeout=` may ask for less.
+    /// Time limit of a request, watches excluded; `?timeout=` may lower it.
     pub request_max: Duration,
-    /// Reads that are carried out at a time, watches left out; zero: any number.
+    /// Read requests in flight, watches excluded; zero: no limit.
     pub reads_max: usize,
-    /// The same for everything that changes something.
+    /// Mutating requests in flight; zero: no limit.
     pub writes_max: usize,
-    /// How many requests wait for their turn when all of those are taken.
+    /// Requests that wait for an in-flight permit.
     pub requests_waiting_max: usize,
-    /// And of one user.
+    /// Requests of one user that wait for an in-flight permit.
     pub requests_waiting_per_user_max: usize,
-    /// How long they wait.
+    /// How long a request waits for an in-flight permit.
     pub queue_wait_max: Duration,
-    /// What those who wait take of our memory, heads and bodies.
+    /// Memory of the heads and bodies of all waiting requests.
     pub waiting_bytes_max: usize,
-    /// And of one user.
+    /// Memory of the heads and bodies of one user's waiting requests.
     pub waiting_per_user_bytes_max: usize,
-    /// Long bodies that are received or worked on, all together; further ones wait.
+    /// Memory of all long bodies that are received or worked on; further ones wait.
     pub bodies_bytes_max: usize,
-    /// And of one user.
+    /// Memory of one user's long bodies that are received or worked on.
     pub bodies_per_user_bytes_max: usize,
-    /// How often it is asked whether those who read streams are still believed. A change of
-    /// roles is looked at at once.
+    /// The period of the re-authorization of streams. A change of roles triggers it at once.
     pub stream_reauth_period: Duration,
-    /// From the order to stop to the closing of ports; meanwhile only `/readyz` fails, so
-    /// that load balancers look elsewhere first.
+    /// From the signal to shut down to the closing of ports; meanwhile only `/readyz` fails, so
+    /// that load balancers can switch to other servers.
     pub shutdown_delay: Duration,
-    /// What is left to requests in flight when the ports are closed.
+    /// The time for requests in flight to finish after the ports are closed.
     pub drain_max: Duration,
 }
 

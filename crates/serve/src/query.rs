@@ -1,15 +1,15 @@
-//! Query strings: the few parameters that matter outside the handler.
+//! Query parameters that this crate reads itself.
 
 use std::borrow::Cow;
 
-/// The first value of a parameter; empty if it is there without one.
+/// The first value of a parameter; empty if it is present without a value.
 pub(crate) fn value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
     values(query, name).next()
 }
 
 pub(crate) fn values<'a>(query: &'a str, name: &str) -> impl Iterator<Item = Cow<'a, str>> {
-    // Almost every query lacks the name asked for: looking for it is cheaper than
-    // decoding. A name in percent signs is still found, by the slow way.
+    // Almost every query lacks the parameter, and a substring search is cheaper than decoding. A
+    // percent-encoded name is still found, by decoding.
     let may_have = query.contains(name) || query.contains('%');
     let query = if may_have { query } else { "" };
     form_urlencoded::parse(query.as_bytes())

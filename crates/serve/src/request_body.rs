@@ -1,4 +1,4 @@
-//! Reading what a client sends, but not more than we are willing to hold.
+//! Reception of request bodies within size limits and memory budgets.
 
 use crate::byte_budget::{ByteBudget, BytePermit};
 use crate::max_in_flight::Overloaded;
@@ -14,17 +14,18 @@ use std::pin::Pin;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// What is a little too long is received and thrown away; more is not worth it.
+/// A body that exceeds the limit by this much is received and discarded, so that the client reads
+/// the 413; a longer one is not.
 const DISCARDED_BYTES_MAX: u64 = 2 * BODY_BYTES_MAX as u64;
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(1);
 
-/// And of those who are refused before anything is read.
+/// The limits of what is drained for requests that are rejected before their body is read.
 const DRAINED_BYTES_MAX: u64 = 64 * 1024;
 const DRAIN_TIME_MAX: Duration = Duration::from_millis(250);
 
-/// Lets somebody who is refused finish sending, if that is little and soon: a stream that is
-/// closed on what is being sent takes the answer with it, in some clients of HTTP/2. Who
-/// waits to be asked for the body is not to send it.
+/// Reads and discards the rest of the body of a rejected request, within limits: some HTTP/2
+/// clients lose the response when their stream is closed while they send. Nothing is read from a
+/// client that waits for `100 Continue`.
 async fn drain<B>(mut body: B, waits: bool)
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
@@ -44,14 +45,14 @@ where
     let _ = timeout(DRAIN_TIME_MAX, little).await;
 }
 
-/// Shorter requests are counted by their places.
+/// Bodies up to this size are not budgeted; the in-flight limit bounds them.
 const UNBUDGETED_BYTES_MAX: usize = 64 * 1024;
-/// What a header takes beside its name and value, about.
+/// Estimated memory of a header beside its name and value.
 const HEADER_OVERHEAD_BYTES: usize = 100;
-/// What a request takes that waits, beside its head and body, about.
+/// Estimated memory of a waiting request beside its head and body.
 const WAITING_OVERHEAD_BYTES: usize = 8 * 1024;
 
-/// What a head takes of our memory, about.
+/// Estimated memory of a request head.
 fn head_bytes(headers: &HeaderMap) -> usize {
     let each = headers.iter();
     each.map(|(name, value)| name.as_str().len() + value.len() + HEADER_OVERHEAD_BYTES)
@@ -61,7 +62,7 @@ fn head_bytes(headers: &HeaderMap) -> usize {
 /// Why a body is not received.
 #[derive(Debug)]
 pub(crate) enum BodyError {
-    /// Those who wait take all the memory that is for them.
+    /// The memory budget of waiting requests is used up.
     Overloaded,
     Invalid(Status),
 }
@@ -78,14 +79,15 @@ impl From<Status> for BodyError {
     }
 }
 
-/// What requests take of our memory.
+/// The memory budgets of requests.
 #[derive(Debug)]
 pub(crate) struct BodyBudgets {
-    /// Long ones that are received or worked on.
+    /// Budget of long bodies that are received or worked on.
     working: ByteBudget,
-    /// Those who wait, for a place or for room among those. What a client sends is received
-    /// meanwhile: unread it would not be counted by its user, but lie in its connection,
-    /// and keep others on that from sending. Who finds no room here is to come again.
+    /// Budget of requests that wait for an in-flight permit or for the `working` budget. Their
+    /// bodies are received while they wait: unread bytes would not count against their user, would
+    /// occupy the window of the connection, and would block its other streams. A request that
+    /// exceeds this budget gets 429.
     waiting: ByteBudget,
 }
 
@@ -98,11 +100,11 @@ impl BodyBudgets {
     }
 }
 
-/// What comes behind the head of a request.
+/// The body of a request.
 pub(crate) struct RequestBody<B> {
     body: B,
     head_bytes: usize,
-    /// All of it, if it was received before its request had its turn.
+    /// The whole body, if it was received while its request was waiting.
     buffered: Option<BufferedBody>,
 }
 
@@ -123,15 +125,15 @@ where
         }
     }
 
-    /// As [`forget`], for what is left of it.
+    /// Reads and discards the rest of the body, as [`drain`] does.
     pub(crate) async fn drain(self, waits: bool) {
         drain(self.body, waits).await;
     }
 
-    /// Receives all of it, for a request that has to wait.
+    /// Receives the whole body of a request that has to wait.
     ///
     /// # Errors
-    /// As [`RequestBody::take`].
+    /// As [`RequestBody::receive`].
     pub(crate) async fn buffer(
         &mut self,
         uploads: &BodyBudgets,
@@ -144,16 +146,16 @@ where
         let bytes = WAITING_OVERHEAD_BYTES + self.head_bytes + expected;
         let room = uploads.waiting.try_acquire(user, bytes)?;
         let body = collect(&mut self.body).await?;
-        // What comes in one piece may keep more than itself.
+        // A body in one chunk may keep a larger buffer alive.
         let body = Bytes::copy_from_slice(&body);
         self.buffered = Some(BufferedBody { body, permit: room });
         Ok(())
     }
 
-    /// The whole body, and the room that it takes together with its head.
+    /// The whole body, and the permit for the memory of body and head.
     ///
     /// # Errors
-    /// 413 if it is too long, without keeping it if it says so itself; 400 if it breaks off.
+    /// 413 if it is too long, at once if its `Content-Length` says so; 400 if it breaks off.
     pub(crate) async fn receive(
         &mut self,
         uploads: &BodyBudgets,
@@ -184,13 +186,13 @@ where
         Ok((body, room))
     }
 
-    /// How long it is, or may become.
+    /// The announced length, or the maximum if none is announced.
     async fn expected_bytes(&mut self) -> Result<usize, Status> {
         let announced = self.body.size_hint().lower();
         if announced > BODY_BYTES_MAX as u64 {
             if announced <= DISCARDED_BYTES_MAX {
-                // A client in the middle of sending reads no answer, and a connection that is
-                // closed on what it sent takes the answer with it.
+                // A client in the middle of sending does not read the response, and closing the
+                // connection with unread bytes loses the response.
                 let _ = timeout(DISCARD_TIME_MAX, discard(&mut self.body)).await;
             }
             return Err(Status::body_too_large());
@@ -198,7 +200,7 @@ where
         Ok(match self.body.size_hint().exact() {
             _ if self.body.is_end_stream() => 0,
             Some(exact) => exact as usize,
-            // One that does not say how long it is may become as long as any.
+            // A body without an announced length may reach the maximum.
             None => BODY_BYTES_MAX,
         })
     }
@@ -208,7 +210,7 @@ async fn collect<B>(body: &mut B) -> Result<Bytes, Status>
 where
     B: Body<Data = Bytes, Error: std::fmt::Display> + Unpin,
 {
-    // Most bodies come in one piece, which needs no copy.
+    // Most bodies come in one chunk, which needs no copy.
     let Some(first) = next_chunk(body).await? else {
         return Ok(Bytes::new());
     };
@@ -251,7 +253,7 @@ where
                     "cannot read the body: {error}"
                 )));
             }
-            // Trailers mean nothing to us.
+            // Trailers are ignored.
             Some(Ok(frame)) => {
                 if let Ok(data) = frame.into_data() {
                     return Ok(Some(data));
@@ -304,7 +306,7 @@ mod tests {
     async fn queued_request_bodies_are_buffered_and_budgeted() {
         let (uploads, kim) = (uploads(), user("kim"));
         let working = upload(0, 1 << 20).receive(&uploads, &kim).await.unwrap();
-        // This one has a place, that one waits for it: both have come.
+        // `placed` has its permit, `waiting` waits for one: both bodies have been received.
         let mut long = upload(0, 300_000);
         let mut placed = Box::pin(long.receive(&uploads, &kim));
         assert!((&mut placed).now_or_never().is_none());

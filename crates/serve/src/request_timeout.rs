@@ -1,11 +1,10 @@
-//! How long a request may take.
+//! Request timeouts: the server's limit and the query parameter `timeout`.
 
 use crate::query;
 use optik_object::{Status, quote};
 use std::time::Duration;
 
-/// The server's limit, or what `?timeout=` asks for if that is less. Zero and below ask
-/// for nothing.
+/// The server's limit, or `?timeout=` if that is less. Zero and negative values count as absent.
 pub(crate) fn from_query(query: &str, max: Duration) -> Result<Duration, Status> {
     let Some(text) = query::value(query, "timeout").filter(|text| !text.is_empty()) else {
         return Ok(max);
@@ -19,7 +18,7 @@ pub(crate) fn from_query(query: &str, max: Duration) -> Result<Duration, Status>
     }
 }
 
-/// A duration as Go writes it: `300ms`, `1.5h`, `2h45m`, `0`. Negative ones are zero.
+/// Parses a duration in Go's format: `300ms`, `1.5h`, `2h45m`, `0`. Negative ones are zero.
 fn parse_go_duration(text: &str) -> Result<Duration, String> {
     let invalid = || format!("time: invalid duration {}", quote(text));
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
@@ -57,7 +56,7 @@ fn parse_go_duration(text: &str) -> Result<Duration, String> {
         total = total.checked_add(part).ok_or_else(invalid)?;
         rest = behind;
     }
-    // Go keeps nanoseconds in 63 bits.
+    // Go stores nanoseconds in 63 bits.
     if total > i64::MAX as u64 {
         return Err(invalid());
     }
@@ -77,7 +76,7 @@ fn unit_nanos(unit: &str) -> Option<u64> {
     })
 }
 
-/// `number` times `nanos`; what is less than a nanosecond is dropped.
+/// `number` times `nanos`; fractions of a nanosecond are dropped.
 fn scale(number: &str, nanos: u64) -> Option<u64> {
     /// Further digits of a fraction are below a nanosecond even in hours.
     const FRACTION_DIGITS_MAX: usize = 15;

@@ -1,4 +1,4 @@
-//! Accepting connections, and letting go of them.
+//! The HTTP server: accepting connections, background maintenance, graceful shutdown.
 
 use crate::connection::{self, StreamExecutor, http_builder};
 use crate::connection_table::{ConnectionTable, IdleLimits};
@@ -21,12 +21,12 @@ use tokio_util::task::TaskTracker;
 
 const LISTENER: Task = Task::serving("listener");
 const IDLE_CONNECTION_SWEEP: Task = Task::upkeep("idle-connections");
-/// Without it, watches outlive the right to them.
+/// The task that re-authorizes open streams; without it, watches outlive their authorization.
 const WATCH_AUTHORIZATION: Task = Task::serving("watch-authorization");
-/// How often quiet connections are looked for within the time a header may take.
+/// The number of sweeps for idle connections within the header timeout.
 const SWEEPS_PER_HEADER_TIMEOUT: u32 = 8;
 
-/// Serves a handler on any number of ports.
+/// An HTTP server that serves one handler on any number of ports.
 pub struct Server<H> {
     shared: Arc<ServerShared<H>>,
 }
@@ -38,25 +38,25 @@ impl<H> Clone for Server<H> {
     }
 }
 
-/// What all connections have in common.
+/// The state that all connections share.
 pub(crate) struct ServerShared<H> {
     pub(crate) handler: H,
     pub(crate) options: ServeOptions,
     pub(crate) health: Health,
     pub(crate) metrics: RequestMetrics,
-    /// Of those who want to read them.
+    /// Held while a metrics page is rendered.
     pub(crate) metrics_lock: Arc<tokio::sync::Mutex<()>>,
     pub(crate) inflight: InflightLimiter,
     pub(crate) body_budgets: BodyBudgets,
     pub(crate) connection_table: Arc<ConnectionTable>,
-    /// Streams that end when their right does.
+    /// The streams that end when their authorization ends.
     pub(crate) streams: StreamRegistry,
     pub(crate) http_builder: Builder<StreamExecutor>,
-    /// Connections, and writes that may outlive theirs.
+    /// Connections, and writes that may outlive their connection.
     pub(crate) tasks: TaskTracker,
-    /// Ends the streams that would not end by themselves.
+    /// Cancelled on shutdown; ends long-running responses.
     pub(crate) stop: CancellationToken,
-    /// Held by the port that looks after all of them.
+    /// Held by the port that runs the maintenance tasks for all ports.
     maintenance_lock: tokio::sync::Mutex<()>,
 }
 
@@ -88,15 +88,15 @@ impl<H: Handler> Server<H> {
         }
     }
 
-    /// From now on `/readyz` says so.
+    /// Lets `/readyz` succeed from now on.
     pub fn set_ready(&self) {
         self.shared.health.set_ready();
     }
 
-    /// Serves until `shutdown` completes: then the port is closed at once, watches end,
-    /// and requests in flight get a while to finish. All ports of a server stop together.
+    /// Serves until `shutdown` completes: then the port is closed at once, watches end, and
+    /// requests in flight may finish within a time limit. All ports of a server stop together.
     ///
-    /// Without TLS everybody who reaches a loopback address is an administrator.
+    /// Without TLS, every client of a loopback address is an administrator.
     pub async fn serve(
         &self,
         listener: TcpListener,
@@ -106,7 +106,7 @@ impl<H: Handler> Server<H> {
         let shared = &self.shared;
         let accept = || accept_all(shared, &listener, tls.clone());
         let accepting = shared.options.supervisor.supervise(LISTENER, accept);
-        // Also when this future is dropped, connections must not go on by themselves.
+        // When this future is dropped, connections must end as well.
         let _cut = AbortConnectionsOnDrop(Arc::clone(&shared.connection_table));
         tokio::select! {
             () = accepting => {}
@@ -138,7 +138,7 @@ impl Drop for AbortConnectionsOnDrop {
     }
 }
 
-/// Never returns.
+/// Accepts connections; never returns.
 async fn accept_all<H: Handler>(
     shared: &Arc<ServerShared<H>>,
     listener: &TcpListener,
@@ -146,13 +146,13 @@ async fn accept_all<H: Handler>(
 ) {
     let begin = |stream, slot| {
         let connection = connection::serve(Arc::clone(shared), stream, slot, tls.clone());
-        // Spawned here: one connection. If it panics, its client connects again.
+        // Spawned here: one connection. If it panics, its client reconnects.
         shared.tasks.spawn(connection).abort_handle()
     };
     shared.options.connections.accept_all(listener, begin).await;
 }
 
-/// What is done once for all ports. Never returns.
+/// Runs the maintenance tasks, once for all ports. Never returns.
 async fn run_maintenance<H: Handler>(shared: &ServerShared<H>) {
     let _turn = shared.maintenance_lock.lock().await;
     let supervisor = &shared.options.supervisor;
@@ -163,7 +163,7 @@ async fn run_maintenance<H: Handler>(shared: &ServerShared<H>) {
     tokio::join!(sweeping, reviewing);
 }
 
-/// Never returns.
+/// Sweeps idle connections; never returns.
 async fn run_idle_sweep<H>(shared: &ServerShared<H>) {
     let (period, patience) = idle_sweep_schedule(&shared.options.limits);
     let mut ticks = interval(period);

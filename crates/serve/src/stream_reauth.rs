@@ -1,7 +1,8 @@
-//! How long streams go on: while those who opened them are believed, and may.
+//! Periodic re-authorization of long-running streams: a stream ends when its credentials expire or
+//! its user loses the permission.
 //!
-//! Streams do not ask. One task does, for all of them: when roles change, and every few
-//! seconds, because credentials end without anybody writing anything.
+//! One background task checks all streams, whenever RBAC objects change and every few seconds:
+//! credentials expire without any write.
 
 use crate::access::{Credential, ImpersonatedUser};
 use crate::handler::{Handler, TokenValidity};
@@ -15,10 +16,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How many streams are asked about before others get a turn.
+/// The number of streams that are checked before other tasks get a turn.
 const STREAMS_PER_TURN: usize = 256;
 
-/// Streams that may have to end.
+/// The open streams whose authorization may end.
 #[derive(Default)]
 pub(crate) struct StreamRegistry {
     streams: Mutex<OpenStreams>,
@@ -36,12 +37,12 @@ struct OpenStream {
     end: CancellationToken,
 }
 
-/// By what right somebody reads.
+/// The authorization of a stream.
 pub(crate) struct StreamGrant {
     credential: CredentialValidity,
-    /// As whom it is carried out.
+    /// The effective user of the request.
     user: Arc<User>,
-    /// Who acts as them, and how they were described.
+    /// The impersonating user, and the user that the impersonation headers describe.
     impersonator: Option<(Arc<User>, User)>,
 }
 
@@ -90,7 +91,8 @@ impl StreamGrant {
         }
     }
 
-    /// Nobody takes anything away from administrators whose credentials do not end.
+    /// Whether the authorization cannot end: members of `system:masters` with credentials that do
+    /// not expire.
     fn is_permanent(&self) -> bool {
         let actor = self
             .impersonator
@@ -117,8 +119,8 @@ impl OpenStream {
                 acts.is_ok()
             });
         let allowed = handler.authorize(&self.grant.user, &asked);
-        // A server that is cut off from its store has nothing new to show, and will know
-        // of a right that was taken away before it has.
+        // A server that is cut off from its store (503) has no new events to send, and learns of a
+        // revoked permission before it has any.
         acts && allowed.map_or_else(|refusal| refusal.code() == 503, |()| true)
     }
 }
@@ -136,9 +138,9 @@ impl StreamRegistry {
         number
     }
 
-    /// Ends the streams that have no right to go on.
+    /// Ends the streams that are no longer authorized.
     async fn end_unauthorized<H: Handler>(&self, handler: &H, now: UnixMillis) {
-        // Whoever opens or closes a stream does not wait for this.
+        // Opening and closing streams does not wait for the checks.
         let open: Vec<_> = self.lock().streams.values().cloned().collect();
         for streams in open.chunks(STREAMS_PER_TURN) {
             for stream in streams {
@@ -151,7 +153,7 @@ impl StreamRegistry {
     }
 }
 
-/// Takes a stream off the list when it is gone.
+/// Removes a stream from the registry when dropped.
 struct StreamRegistration<H> {
     shared: Arc<ServerShared<H>>,
     number: u64,
@@ -163,8 +165,8 @@ impl<H> Drop for StreamRegistration<H> {
     }
 }
 
-/// When a stream ends that would not end by itself: with the server, or with the right to
-/// read it.
+/// A future that completes when a long-running response has to end: on shutdown, or with the loss
+/// of its authorization.
 pub(crate) fn stream_end<H: Handler>(
     shared: &Arc<ServerShared<H>>,
     claim: Option<StreamGrant>,
@@ -182,7 +184,7 @@ pub(crate) fn stream_end<H: Handler>(
         number: shared.streams.add(&stream),
         shared: Arc::clone(shared),
     };
-    // Something may have changed since it was allowed, and before it was listed.
+    // The permission may have changed between the authorization and the registration.
     if !stream.is_authorized(&shared.handler, shared.options.clock.wall()) {
         stream.end.cancel();
     }
@@ -194,7 +196,7 @@ pub(crate) fn stream_end<H: Handler>(
     .boxed()
 }
 
-/// Never returns.
+/// Re-authorizes streams; never returns.
 pub(crate) async fn run_stream_reauth<H: Handler>(shared: &ServerShared<H>) {
     let period = shared.options.limits.stream_reauth_period;
     loop {

@@ -1,4 +1,4 @@
-//! Certificates, ours and theirs.
+//! TLS configuration: the server certificate, client certificate verification, and reloading.
 
 use optik_platform::UnixMillis;
 use std::fmt;
@@ -15,17 +15,16 @@ use tokio_rustls::rustls::{
     self, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig, SignatureScheme,
 };
 
-/// What ALPN calls HTTP/2.
+/// The ALPN protocol id of HTTP/2.
 pub(crate) const ALPN_HTTP_2: &[u8] = b"h2";
 
-/// What a port needs to speak TLS. Clones share it: what is replaced in one is replaced
-/// in all.
+/// The TLS configuration of a port. Clones share it: a replacement in one applies to all.
 #[derive(Clone)]
 pub struct TlsMaterial {
     current: Arc<RwLock<Arc<TlsSnapshot>>>,
 }
 
-/// Certificates, at one moment.
+/// The TLS configuration at one moment.
 pub(crate) struct TlsSnapshot {
     pub(crate) config: Arc<ServerConfig>,
     client_verifier: Option<Arc<dyn ClientCertVerifier>>,
@@ -51,8 +50,8 @@ pub enum TlsError {
 }
 
 impl TlsMaterial {
-    /// From PEM: our certificate with the chain above it, its key, and the authorities
-    /// that may vouch for clients. With none of those, no client is asked.
+    /// Parses PEM: the server certificate with its chain, its key, and the client certificate
+    /// authorities. Without authorities, clients are not asked for certificates.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -67,7 +66,7 @@ impl TlsMaterial {
         }
         let key = PrivateKeyDer::from_pem_slice(key).map_err(TlsError::Key)?;
         let clients = client_verifier(client_authorities)?;
-        // The ring provider has both versions: this cannot fail.
+        // The ring provider supports both TLS versions: this cannot fail.
         let builder = ServerConfig::builder_with_provider(Arc::new(crypto_provider()))
             .with_safe_default_protocol_versions()
             .map_err(TlsError::Pair)?;
@@ -93,8 +92,8 @@ impl TlsMaterial {
         })
     }
 
-    /// Connections that come from now on get the certificate of `newest`, and must be
-    /// vouched for by its authorities. Those that are open stay as they are.
+    /// New connections get the certificate of `newer`, and client certificates are verified with
+    /// its authorities. Open connections keep theirs.
     pub fn replace(&self, newer: &Self) {
         let newer = newer.current();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = newer;
@@ -107,7 +106,7 @@ impl TlsMaterial {
 }
 
 impl TlsSnapshot {
-    /// Whether one of our authorities vouches for a client.
+    /// Verifies a client certificate against the client authorities.
     pub(crate) fn verify_client(
         &self,
         certificate: &CertificateDer<'_>,
@@ -123,8 +122,8 @@ impl TlsSnapshot {
     }
 }
 
-/// As Go's servers do, AES with 128 bits comes first: nobody can break it, and a large list
-/// costs a quarter less of encryption than with 256.
+/// AES-128 comes first, as in Go's servers: it is secure, and a large list costs a quarter less
+/// encryption time than with AES-256.
 fn crypto_provider() -> CryptoProvider {
     let mut provider = ring::default_provider();
     provider.cipher_suites.sort_by_key(|suite| {
@@ -158,12 +157,12 @@ fn client_verifier(authorities: &[u8]) -> Result<Option<Arc<dyn ClientCertVerifi
     builder.build().map(Some).map_err(TlsError::ClientVerifier)
 }
 
-/// Asks clients for certificates and lets every answer pass.
+/// Requests client certificates and accepts every one in the handshake.
 ///
-/// A stranger's certificate must not end the handshake: the client would see a broken
-/// connection instead of a 401, and one that has a good token as well could not use it.
-/// That the client holds the certificate's key is still proven here; who vouches for it
-/// is asked afterwards, with [`TlsSnapshot::verify_client`].
+/// A certificate of an unknown authority must not end the handshake: the client would see a broken
+/// connection instead of a 401, and could not use a valid token either. The handshake still proves
+/// that the client holds the certificate's key; the chain is verified afterwards, with
+/// [`TlsSnapshot::verify_client`].
 #[derive(Debug)]
 struct DeferredClientVerifier {
     inner: Arc<dyn ClientCertVerifier>,

@@ -1,8 +1,7 @@
-//! Watches over WebSocket (RFC 6455): each event is a frame (wire §3.2).
+//! Watches over WebSocket (RFC 6455): each watch event is one frame (wire §3.2).
 //!
-//! A request to upgrade is answered like any other; only what comes out of a stream
-//! goes into frames. What the other side sends is not looked at, but for pings and its
-//! goodbye.
+//! An upgrade request is answered like any other; only the events of a watch stream are put into
+//! frames. Frames from the client are discarded, except for ping and close.
 
 use crate::response::{BodyContent, BodyStream};
 use base64::Engine;
@@ -22,9 +21,9 @@ use std::io;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio_util::task::TaskTracker;
 
-/// What is mixed into the key of every handshake.
+/// The GUID that RFC 6455 appends to the client's key.
 const HANDSHAKE_GUID: &[u8] = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-/// Clients of a watch have next to nothing to say.
+/// The size limit of a frame from the client; clients of a watch send next to nothing.
 const CLIENT_FRAME_BYTES_MAX: u64 = 64 * 1024;
 
 const TEXT: u8 = 1;
@@ -32,19 +31,19 @@ const BINARY: u8 = 2;
 const CLOSE: u8 = 8;
 const PING: u8 = 9;
 const PONG: u8 = 10;
-/// A frame that is a message by itself.
+/// The FIN bit: a frame that is a whole message.
 const FINAL: u8 = 0x80;
 const NORMAL_CLOSURE: [u8; 2] = 1000_u16.to_be_bytes();
 
-/// A client that wants a WebSocket.
+/// A request to upgrade to WebSocket.
 pub(crate) struct UpgradeRequest {
     upgrade: OnUpgrade,
     accept: HeaderValue,
-    /// Upstream's library serves nobody who does not say where the page is from.
+    /// Whether an `Origin` header was sent. Upstream's library rejects requests without one.
     has_origin: bool,
 }
 
-/// Whether the client wants one.
+/// The upgrade that a request asks for; `None` if it asks for none.
 pub(crate) fn upgrade_request(request: &mut http::Request<Incoming>) -> Option<UpgradeRequest> {
     let headers = request.headers();
     let lists = |name, word: &str| header_lists(headers, name, word);
@@ -69,7 +68,7 @@ fn header_lists(headers: &HeaderMap, name: http::HeaderName, word: &str) -> bool
     })
 }
 
-/// The proof that we know what a WebSocket is.
+/// The value of `Sec-WebSocket-Accept`.
 fn accept_key(key: &[u8]) -> Option<HeaderValue> {
     let mut hash = digest::Context::new(&digest::SHA1_FOR_LEGACY_USE_ONLY);
     hash.update(key);
@@ -78,7 +77,8 @@ fn accept_key(key: &[u8]) -> Option<HeaderValue> {
 }
 
 impl UpgradeRequest {
-    /// Puts the events of a watch into frames. Any other answer stays as it is.
+    /// Switches the protocol and sends the events of a watch in frames. Any other response is
+    /// returned unchanged.
     pub(crate) fn upgrade_response(
         self,
         response: http::Response<BodyContent>,
@@ -105,7 +105,7 @@ impl UpgradeRequest {
                 Ok(io) => relay_events(TokioIo::new(io), pieces, framing).await,
                 Err(error) => Err(io::Error::other(error)),
             };
-            // The connection outlives the task that it began with.
+            // The connection continues to exist after the task that accepted it.
             drop(slot);
             if let Err(error) = outcome {
                 tracing::debug!(%error, "WebSocket connection failed");
@@ -122,11 +122,11 @@ impl UpgradeRequest {
     }
 }
 
-/// How events stand in a piece.
+/// How events are delimited in a chunk.
 #[derive(Clone, Copy)]
 enum Framing {
     NewlineDelimited,
-    /// Behind their length in four bytes.
+    /// Each event is preceded by its length in four bytes.
     LengthDelimited,
 }
 
@@ -139,7 +139,7 @@ impl Framing {
         }
     }
 
-    /// The next event of a piece; pieces are made of whole events.
+    /// Splits the next event off a chunk; chunks contain whole events only.
     fn split_event(self, piece: &mut Bytes) -> Option<Bytes> {
         match self {
             _ if piece.is_empty() => None,
@@ -169,7 +169,7 @@ impl Framing {
     }
 }
 
-/// Until either side has had enough.
+/// Sends events until the stream ends or the client closes.
 async fn relay_events(
     io: impl AsyncRead + AsyncWrite,
     mut pieces: Box<BodyStream>,
@@ -228,8 +228,7 @@ async fn write_frame(
     out.write_all(payload).await
 }
 
-/// What the other side has said and nobody has looked at. Dropping the future of
-/// [`Self::fill`] loses nothing.
+/// Bytes from the client that have not been parsed. [`Self::fill`] is cancellation-safe.
 #[derive(Default)]
 struct ClientFrameReader {
     bytes: Vec<u8>,
@@ -243,7 +242,7 @@ impl ClientFrameReader {
         }
     }
 
-    /// The next frame, unmasked; `None` if it is not all there.
+    /// The next frame, unmasked; `None` if it is incomplete.
     fn next_frame(&mut self) -> io::Result<Option<(u8, Vec<u8>)>> {
         let bytes = &self.bytes;
         let Some([first, second]) = bytes.get(..2) else {
@@ -277,7 +276,7 @@ impl ClientFrameReader {
     }
 }
 
-/// A number of that many bytes behind the first two.
+/// The extended length: a big-endian number of `size` bytes after the first two.
 fn extended_length(bytes: &[u8], size: usize) -> Option<u64> {
     let digits = bytes.get(2..2 + size)?;
     Some(
@@ -291,7 +290,7 @@ fn extended_length(bytes: &[u8], size: usize) -> Option<u64> {
 mod tests {
     use super::*;
 
-    /// The example of the RFC.
+    /// The example of RFC 6455.
     #[test]
     fn websocket_accept_key_matches_rfc_6455() {
         let proof = accept_key(b"dGhlIHNhbXBsZSBub25jZQ==").unwrap();
@@ -302,7 +301,7 @@ mod tests {
     fn websocket_client_frames_are_unmasked_and_bounded() {
         let mut incoming = ClientFrameReader::default();
         assert_eq!(incoming.next_frame().unwrap(), None);
-        // "Hello", masked, as the RFC has it; then a ping of nothing.
+        // "Hello", masked, as in the example of the RFC; then an empty ping.
         let hello = [
             0x81, 0x85, 0x37, 0xfa, 0x21, 0x3d, 0x7f, 0x9f, 0x4d, 0x51, 0x58,
         ];

@@ -1,4 +1,4 @@
-//! Who gets in, over which protocol, as whom.
+//! Tests of authentication and impersonation over HTTP/1.1 and HTTP/2.
 
 mod support;
 
@@ -80,7 +80,7 @@ async fn client_certificate_gives_name_and_groups_e96() {
     let id = who["extra"]["authentication.kubernetes.io/credential-id"][0].as_str();
     let id = id.unwrap_or_default().strip_prefix("X509SHA256=").unwrap();
     assert_eq!(id.len(), 64, "{id}");
-    // Without a name nobody is known by it.
+    // A certificate without a common name gives no user.
     let nameless = alice(&[(rcgen::DnType::OrganizationName, "system:masters")]);
     let mut client = Client::certified(&running, HttpVersion::Http2, &nameless).await;
     assert_eq!(client.get("/who", &[]).await.status, 403);
@@ -102,7 +102,7 @@ async fn client_certificate_of_unknown_authority_gets_401() {
     }
 }
 
-/// `--anonymous-auth_methods_use_etcd_paths=false`
+/// `--anonymous-auth=false`
 #[tokio::test]
 async fn anonymous_auth_false_gives_401_everywhere() {
     let options = optik_serve::ServeOptions {
@@ -170,7 +170,7 @@ async fn anonymous_user_sees_only_health_and_version() {
     }
 }
 
-/// A space too many before a token is told to those whom it makes nobody.
+/// A client whose token is ignored for extra space before it gets a warning.
 #[tokio::test]
 async fn bearer_token_with_extra_space_gets_a_warning() {
     let running = ScriptedServer::start(Port::Tls).await;
@@ -190,7 +190,7 @@ async fn bearer_token_with_extra_space_gets_a_warning() {
     }
 }
 
-/// The head of an answer is the same without its body.
+/// The response to HEAD has the headers of the response to GET.
 #[tokio::test]
 async fn head_requests_get_headers_without_a_body() {
     let running = ScriptedServer::start(Port::Tls).await;
@@ -238,7 +238,7 @@ async fn plain_http_on_the_tls_port_gets_400() {
     );
 }
 
-/// HTTP/2 SETTINGS as the first frame has them. Wire 79.
+/// HTTP/2 SETTINGS as in the first frame. Wire 79.
 #[tokio::test]
 async fn http2_settings_frame_has_upstream_limits() {
     let running = ScriptedServer::start(Port::Tls).await;

@@ -1,4 +1,4 @@
-//! What an attacker would try on the wire. See THREAT_MODEL.md.
+//! Attacks on the wire protocol. See THREAT_MODEL.md.
 
 mod support;
 
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// A certificate counts between its dates, by the server's clock.
+/// A certificate is valid between its dates, by the server's clock.
 #[tokio::test]
 async fn client_certificate_outside_its_validity_gets_401() {
     let at = |millis: u64| ServeOptions {
@@ -53,7 +53,7 @@ async fn expired_client_certificate_is_refused_on_an_open_connection() {
     assert_eq!(client.get("/who", &[]).await.status, 401);
 }
 
-/// No way of writing a path makes it one that strangers may read.
+/// No spelling of a path makes it one that anonymous users may read.
 #[tokio::test]
 async fn disguised_paths_are_not_authorized_as_public_ones() {
     let running = ScriptedServer::start(Port::Tls).await;
@@ -90,7 +90,7 @@ async fn disguised_paths_are_not_authorized_as_public_ones() {
     }
 }
 
-/// Headers by which proxies vouch for users are nobody's proof here.
+/// The user headers of front proxies are ignored.
 #[tokio::test]
 async fn front_proxy_user_headers_are_ignored() {
     let running = ScriptedServer::start(Port::Tls).await;
@@ -108,7 +108,7 @@ async fn front_proxy_user_headers_are_ignored() {
             let answer = client.get("/who", &[(name.clone(), value)]).await;
             assert_eq!(answer.status, 403, "{version:?} {name}");
         }
-        // With credentials that are good for something else.
+        // With credentials that are not valid here.
         let headers = [
             (AUTHORIZATION, "Bearer secret"),
             (HeaderName::from_static("impersonate-user"), "system:admin"),
@@ -126,7 +126,7 @@ async fn send_raw(running: &ScriptedServer, bytes: &[u8]) -> String {
     let mut stream = TcpStream::connect(running.address).await.unwrap();
     stream.write_all(bytes).await.unwrap();
     let mut answer = Vec::new();
-    // Some are hung up on, which is an answer, too.
+    // Some connections are closed, which is also correct.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer))
         .await
         .expect("an end");
@@ -201,7 +201,8 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Sends until the server has had enough, reads nothing, and sees whether others notice.
+/// Sends until the server closes the connection, reads nothing, and checks that other clients are
+/// served.
 async fn flood(running: &ScriptedServer, frames: impl Fn(u32) -> Vec<u8>) {
     let mut stream = tls(running, HttpVersion::Http2, None).await;
     stream.write_all(PREFACE).await.unwrap();
@@ -213,7 +214,7 @@ async fn flood(running: &ScriptedServer, frames: impl Fn(u32) -> Vec<u8>) {
             }
         }
     };
-    // It may be hung up on, or left to wait; both are fine.
+    // The connection may be closed, or stall; both are correct.
     let _ = timeout(Duration::from_secs(3), flooding).await;
     let mut client = Client::new(running, HttpVersion::Http2).await;
     let answer = timeout(PATIENCE, client.get("/healthz", &[])).await;
@@ -252,8 +253,8 @@ async fn next_frame(stream: &mut (impl AsyncReadExt + Unpin)) -> (u8, u8, u32) {
     (head[3], head[4], of)
 }
 
-/// Who is refused in the middle of sending a little may finish: a reset would make some
-/// clients forget the answer.
+/// A request that is rejected while it sends a small body may finish sending: a reset would make
+/// some clients lose the response.
 #[tokio::test]
 async fn refused_http2_request_may_finish_sending_its_body() {
     const PING: u8 = 6;
@@ -267,7 +268,7 @@ async fn refused_http2_request_may_finish_sending_its_body() {
     headers.extend([0x01, 0x09]);
     headers.extend(b"localhost");
     stream.write_all(&frame(1, 0x4, 1, &headers)).await.unwrap();
-    // The answer to this one says that the head has arrived.
+    // The response to this ping shows that the head has arrived.
     let ping = frame(PING, 0, 0, &[1; 8]);
     stream.write_all(&ping).await.unwrap();
     let mut seen = Vec::new();
@@ -289,13 +290,13 @@ async fn refused_http2_request_may_finish_sending_its_body() {
     assert!(!reset, "{seen:?}");
 }
 
-/// A head that goes on in ever more frames.
+/// A header block that continues in ever more frames.
 #[tokio::test(flavor = "multi_thread")]
 async fn http2_continuation_flood_is_cut_off() {
     let running = ScriptedServer::start(Port::Tls).await;
     flood(&running, |turn| match turn {
         0 => frame(1, 0, 1, &[0x82, 0x87, 0x84]),
-        // A literal header that is not kept, and is never the last.
+        // A literal header that is not indexed, in a frame without END_HEADERS.
         _ => {
             let mut header = vec![0x00, 0x01, b'x', 0x7f, 0xe1, 0x07];
             header.extend([b'a'; 1120]);
@@ -305,7 +306,7 @@ async fn http2_continuation_flood_is_cut_off() {
     .await;
 }
 
-/// What is compressed is not unpacked: a small body stays a small body.
+/// Compressed request bodies are not decompressed: a small body stays small.
 #[tokio::test]
 async fn compressed_request_bodies_are_not_decompressed() {
     let running = ScriptedServer::start(Port::Plain).await;
@@ -321,7 +322,7 @@ async fn compressed_request_bodies_are_not_decompressed() {
     assert_eq!(answer.json()["body"], length);
 }
 
-/// What strangers ask for is no label: whoever reads the metrics would read it for ever.
+/// Unauthorized requests create no metric series: they would stay in the metrics for ever.
 #[tokio::test]
 async fn request_metrics_stay_small_under_made_up_paths() {
     let tokens = b"secret,kim,7\nroot,root,1,system:masters\n";

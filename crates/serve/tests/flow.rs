@@ -1,4 +1,4 @@
-//! Whose turn it is, whose pages are welcome, and what is written down.
+//! Tests of in-flight limits, CORS and the audit log.
 
 mod support;
 
@@ -17,7 +17,7 @@ use support::{Port, ScriptedServer, options};
 
 const TWO: &str = "a,flood,1\nb,kim,2\nc,root,3,system:masters\n";
 
-/// Two writes at a time, and nobody waits.
+/// Two writes at a time, without queues.
 fn tight_limits() -> ServeOptions {
     ServeOptions {
         tokens: TokenFile::parse(TWO.as_bytes()).unwrap(),
@@ -31,7 +31,7 @@ fn tight_limits() -> ServeOptions {
     }
 }
 
-/// Checklists: wire 85, policy 106. How places go round is shown beside the code.
+/// Checklists: wire 85, policy 106. The unit tests of the limiter cover the fairness.
 #[tokio::test]
 async fn max_in_flight_gives_429_with_retry_after_85_e106() {
     let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
@@ -43,7 +43,7 @@ async fn max_in_flight_gives_429_with_retry_after_85_e106() {
         waiting.push(tokio::spawn(
             async move { client.send(request).await.status },
         ));
-        // Administrators, who came last, need no place.
+        // Administrators, whose requests came last, need no permit.
         reaches(&running.handler.begun, count).await;
     }
     let mut client = Client::new(&running, HttpVersion::Http2).await;
@@ -55,7 +55,7 @@ async fn max_in_flight_gives_429_with_retry_after_85_e106() {
         refused.text(),
         "Too many requests, please try again later.\n"
     );
-    // Reads have places of their own, and watchdogs need none.
+    // Reads have permits of their own, and health probes need none.
     for (path, token) in [
         ("/who", "Bearer a"),
         ("/who", "Bearer b"),
@@ -71,7 +71,7 @@ async fn max_in_flight_gives_429_with_retry_after_85_e106() {
     for write in waiting {
         assert_eq!(write.await.unwrap(), 201);
     }
-    // There is room again.
+    // A permit is free again.
     let mut again = Client::new(&running, HttpVersion::Http2).await;
     let request = post("Bearer a");
     let last = tokio::spawn(async move { again.send(request).await.status });
@@ -79,7 +79,7 @@ async fn max_in_flight_gives_429_with_retry_after_85_e106() {
     assert_eq!(last.await.unwrap(), 201);
 }
 
-/// How many writes the server has begun to answer, as it counts itself.
+/// The number of writes in flight, from the server's metrics.
 async fn writes_in_flight(client: &mut Client) -> usize {
     let page = client.get("/metrics", &[(AUTHORIZATION, "Bearer c")]).await;
     let line = "apiserver_current_inflight_requests{request_kind=\"mutating\"} ";
@@ -90,8 +90,8 @@ async fn writes_in_flight(client: &mut Client) -> usize {
     found.next().map_or(0, |count| count.parse().unwrap())
 }
 
-/// Fifty requests of one user are before kim's; she waits for those that are being carried
-/// out and one more, and for none of the rest.
+/// Fifty requests of one user precede kim's; hers waits for those that run and one more, and for
+/// none of the rest.
 #[tokio::test]
 async fn max_in_flight_is_fair_between_users() {
     let limits = Limits {
@@ -134,7 +134,7 @@ async fn max_in_flight_is_fair_between_users() {
     }
 }
 
-/// Watches take nobody's place.
+/// Watches take no permits.
 #[tokio::test]
 async fn watches_do_not_count_as_in_flight() {
     let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
@@ -257,7 +257,7 @@ rules:
 - {level: RequestResponse, resources: [{group: g}, {group: ''}, {group: authentication.k8s.io}]}
 ";
 
-/// Each level has what those before it have; nothing shows what is secret.
+/// Each level includes the previous ones; no level shows secrets.
 #[tokio::test]
 async fn audit_policy_levels_decide_what_is_recorded_e107() {
     let directory = tempfile::tempdir().unwrap();
@@ -286,7 +286,7 @@ async fn audit_policy_levels_decide_what_is_recorded_e107() {
     let review = json!({"spec": {"token": "hunter2"}});
     let path_of_review = "/apis/authentication.k8s.io/v1/tokenreviews";
     post(&mut client, path_of_review, &review).await;
-    // A refusal that quotes what was sent.
+    // An error that quotes the request body.
     for path in [path_of_review, "/apis/g/v1/metas"] {
         let headers = [(AUTHORIZATION, "Bearer secret")];
         let sent = format!("hunter{}", path.len());
@@ -338,7 +338,7 @@ async fn audit_records_request_and_response_objects_e107() {
         (HeaderName::from_static("audit-id"), "my-id"),
     ];
     let body = r#"{"kind":"Thing","apiVersion":"v1","metadata":{"name":"a"},"spec":{"x":1}}"#;
-    // This handler's answers below /api never end; what is asked is written down before.
+    // This handler's responses below /api never end; the request is logged before that.
     for (plural, body) in [("things", body), ("secrets", r#"{"data":{"p":"hunter2"}}"#)] {
         let path = format!("/api/v1/namespaces/n/{plural}");
         drop(
@@ -430,7 +430,7 @@ async fn audit_records_request_and_response_objects_e107() {
     );
 }
 
-/// However much a stranger sends, a line of the log is short; and there always is one.
+/// Every request writes an audit event, and the event is short, whatever the client sends.
 #[tokio::test]
 async fn audit_events_stay_short_for_hostile_requests() {
     let directory = tempfile::tempdir().unwrap();
@@ -461,7 +461,7 @@ async fn audit_events_stay_short_for_hostile_requests() {
     client
         .send(request(Method::POST, "/apis/g/v1/pods", &kim, body))
         .await;
-    // What is refused before it is known who asks.
+    // Requests that are rejected before authentication.
     for query in ["timeout=soon", "timeout=1ns"] {
         let id = [(audit_id.clone(), "early")];
         client.get(&format!("/who?{query}"), &id).await;

@@ -1,4 +1,4 @@
-//! What answers look like.
+//! Tests of the response format.
 
 mod support;
 

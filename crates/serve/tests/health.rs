@@ -1,4 +1,4 @@
-//! The pages that watchdogs read (wire.md §4.1).
+//! Tests of the health endpoints (wire.md §4.1).
 
 mod support;
 
@@ -91,7 +91,7 @@ async fn livez_and_readyz_fail_when_the_store_is_unreadable() {
     assert_eq!(client.get("/readyz/etcd", &[]).await.status, 500);
 }
 
-/// What is only upkeep is shown, but others can be served meanwhile.
+/// A failed upkeep task is listed, but does not fail `/readyz`.
 #[tokio::test]
 async fn readyz_names_a_background_task_that_is_down() {
     for (name, ready) in [
@@ -125,7 +125,7 @@ async fn readyz_names_a_background_task_that_is_down() {
         drop(hold);
         until(&mut client, &path, 200).await;
         assert_eq!(client.get("/readyz", &[]).await.status, 200);
-        // The port still lets clients in, also if its own task was the one.
+        // The port still accepts connections, also if the failed task is its own.
         let mut another = Client::plain(&running, HttpVersion::Http2).await;
         assert_eq!(another.get("/healthz", &[]).await.status, 200);
     }
@@ -186,7 +186,7 @@ async fn readyz_warns_when_the_store_disk_is_nearly_full() {
     }
 }
 
-/// Anybody may ask; the store is asked once a second all the same.
+/// The endpoints need no authorization; the store is probed at most once a second.
 #[tokio::test]
 async fn health_checks_probe_the_store_once_a_second() {
     let asked = Arc::new(AtomicU32::new(0));
@@ -215,7 +215,7 @@ async fn health_checks_probe_the_store_once_a_second() {
     }
 }
 
-/// Also if whoever asked has gone before there was an answer.
+/// Also if the clients disconnected before the probe completed.
 #[tokio::test]
 async fn store_health_probe_outlives_its_requests() {
     let asked = Arc::new(AtomicU32::new(0));
@@ -239,7 +239,7 @@ async fn store_health_probe_outlives_its_requests() {
     for _ in 0..3 {
         let mut probe = Box::pin(other.get("/readyz", &[]));
         assert!(futures::poll!(&mut probe).is_pending());
-        // What was sent before this has come by now, first the probe, then its reset.
+        // Everything sent before has arrived by now: first the probe, then its reset.
         assert_eq!(client.get("/livez/ping", &[]).await.status, 200);
         drop(probe);
         assert_eq!(client.get("/livez/ping", &[]).await.status, 200);
@@ -249,7 +249,7 @@ async fn store_health_probe_outlives_its_requests() {
     assert_eq!(asked.load(Ordering::Relaxed), 1);
 }
 
-/// Nobody's requests wait while a thread writes down what the server counts.
+/// Requests do not wait while a thread renders metrics.
 #[tokio::test]
 async fn metrics_rendering_does_not_block_requests() {
     let running = ScriptedServer::start(Port::Plain).await;

@@ -1,4 +1,4 @@
-//! How much, how long, and what happens to those who overdo it.
+//! Tests of size and time limits.
 
 mod support;
 
@@ -53,7 +53,7 @@ async fn chunked_request_body_over_the_limit_gets_413() {
         let mut chunk = b"100000\r\n".to_vec();
         chunk.extend(vec![b' '; 0x10_0000]);
         chunk.extend(b"\r\n");
-        // More than the limit; the server may hang up in the middle of it.
+        // More than the limit; the server may close the connection in the middle of it.
         for _ in 0..4 {
             if writer.write_all(&chunk).await.is_err() {
                 break;
@@ -139,7 +139,7 @@ async fn slow_and_idle_connections_are_closed() {
     ] {
         let mut stream = TcpStream::connect(address).await.unwrap();
         stream.write_all(said).await.unwrap();
-        // Until the server has closed it; a reset will do, too.
+        // Until the server has closed it; a reset is accepted, too.
         let _ = stream.read_to_end(&mut Vec::new()).await;
     }
     let mut stream = tls(&secure, HttpVersion::Http1, None).await;

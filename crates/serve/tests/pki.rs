@@ -1,4 +1,4 @@
-//! Certificates in a directory, and the kubeconfig.
+//! Tests of certificates in a directory, and of the kubeconfig.
 
 mod support;
 
@@ -97,7 +97,7 @@ fn pki_restricts_key_files_that_others_can_read() {
     }
 }
 
-/// Servers that share an authority have certificates of their own, which last.
+/// Servers that share an authority have certificates of their own, which are reused.
 #[test]
 fn shared_authority_issues_certificates_that_are_reused() {
     let at = |now| IssuanceContext {
@@ -196,8 +196,8 @@ fn kubeconfig_is_private_and_complete() {
     }
 }
 
-/// Certificates are replaced under a running server: new connections see the new one, and
-/// those that are open go on.
+/// Certificates are replaced in a running server: new connections get the new one, open connections
+/// continue.
 #[tokio::test]
 async fn tls_certificates_are_reloaded_while_the_server_runs() {
     use support::client::{Client, HttpVersion};
@@ -209,7 +209,7 @@ async fn tls_certificates_are_reloaded_while_the_server_runs() {
     let newer = support::pki();
     running.tls.as_ref().unwrap().replace(&material(&newer));
     assert_eq!(old.get("/who", &[]).await.status, 200);
-    // This client believes only the new authority.
+    // This client trusts the new authority only.
     running.pki = newer.clone();
     let mut client = Client::certified(&running, HttpVersion::Http2, &newer.admin).await;
     assert_eq!(client.get("/who", &[]).await.status, 200);
@@ -224,8 +224,8 @@ fn server_certificate_names_loopback_for_wildcard_address() {
     assert!(names.contains(&"127.0.0.1".to_owned()));
 }
 
-/// Keys as `openssl` has long written them: SEC 1 with and without a block for its curve, and
-/// PKCS#1. A key of somebody else's certificate is refused.
+/// Key formats that `openssl` has long written: SEC 1 with and without a block for its curve, and
+/// PKCS#1. A key that does not match the certificate is rejected.
 #[test]
 fn tls_accepts_sec1_and_pkcs1_keys() {
     let pairs: [(&[u8], &[u8]); 3] = [

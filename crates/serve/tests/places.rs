@@ -1,5 +1,5 @@
-//! A request keeps its place until its work is done and its answer is sent, whatever its
-//! client does.
+//! Tests of in-flight permits: a request keeps its permit until its work is done and its response
+//! is sent, whatever its client does.
 
 mod support;
 
@@ -13,10 +13,10 @@ use support::handler::reaches;
 use support::{Port, ScriptedServer};
 
 const PATIENCE: Duration = Duration::from_secs(20);
-/// More than fits into the windows and buffers between a server and a reader.
+/// More than fits into the windows and buffers between a server and a client.
 const LONG_BYTES: usize = 24 << 20;
 
-/// One read and two writes at a time, and nobody waits.
+/// One read and two writes at a time, without queues.
 fn tight_limits() -> ServeOptions {
     ServeOptions {
         tokens: TokenFile::parse(b"a,flood,1\nb,kim,2\n").unwrap(),
@@ -33,7 +33,7 @@ fn tight_limits() -> ServeOptions {
 const FLOOD: [(http::HeaderName, &str); 1] = [(AUTHORIZATION, "Bearer a")];
 const KIM: [(http::HeaderName, &str); 1] = [(AUTHORIZATION, "Bearer b")];
 
-/// Asks until the answer is this one.
+/// Repeats the request until it gets this status.
 async fn wait_for_status(client: &mut Client, path: &str, status: u16) {
     let asking = async { while client.get(path, &KIM).await.status != status {} };
     let became = tokio::time::timeout(PATIENCE, asking).await;
@@ -46,7 +46,7 @@ async fn write_past_its_deadline_keeps_its_inflight_permit() {
         let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
         let mut client = Client::new(&running, version).await;
         for count in 1..=2 {
-            // On a slow machine it may be late before it has begun.
+            // On a slow machine it may time out before it has begun.
             while *running.handler.begun.borrow() < count {
                 let post = request(Method::POST, "/gate?timeout=20ms", &FLOOD, "");
                 assert_eq!(client.send(post).await.status, 504);
@@ -87,7 +87,7 @@ async fn write_of_a_gone_client_keeps_its_inflight_permit() {
             drop(write);
             drop(client);
         }
-        // The server may not know yet that they have gone: there is no place either way.
+        // The server may not have noticed the disconnects yet; in both cases no permit is free.
         let mut client = Client::new(&running, version).await;
         let post = request(Method::POST, "/gate", &KIM, "");
         assert_eq!(client.send(post).await.status, 429, "two are at work");
@@ -108,7 +108,7 @@ async fn unread_response_keeps_its_inflight_permit() {
                 let refused = client.get("/who", &KIM).await.status;
                 assert_eq!(refused, 429, "{version:?} {path}");
             }
-            // It is free when everything is read, or when nobody will.
+            // The permit is released when the response is read, or can no longer be read.
             match path {
                 "stream" => drop(unread),
                 _ => assert_eq!(read(unread).await, Some(LONG_BYTES)),
@@ -118,7 +118,7 @@ async fn unread_response_keeps_its_inflight_permit() {
     }
 }
 
-/// How much there was, if it was all there.
+/// The length of the body, if it is complete.
 async fn read(response: http::Response<hyper::body::Incoming>) -> Option<usize> {
     let whole = response.into_body().collect().await.ok()?;
     Some(whole.to_bytes().len())
@@ -146,7 +146,7 @@ async fn unread_response_is_aborted_after_the_send_deadline() {
     }
 }
 
-/// A small answer for which the other end has no room is given up as well.
+/// A small response for which the client has no flow-control window is aborted as well.
 #[tokio::test]
 async fn http2_stream_without_a_window_is_aborted() {
     let mut options = tight_limits();
@@ -160,7 +160,7 @@ async fn http2_stream_without_a_window_is_aborted() {
     assert_eq!(read(unread).await, None);
 }
 
-/// Watches have no place, and no deadline.
+/// Watches hold no permit and have no deadline.
 #[tokio::test]
 async fn watches_have_no_send_deadline_and_no_inflight_permit() {
     let mut options = tight_limits();

@@ -1,4 +1,4 @@
-//! Stopping: nothing is cut off that could have ended well.
+//! Tests of graceful shutdown: requests in flight finish.
 
 mod support;
 
@@ -76,7 +76,7 @@ async fn shutdown_fails_readyz_before_closing_the_port() {
     assert_eq!(client.get("/readyz", &[]).await.status, 200);
     let address = running.address;
     let stopping = running.stop();
-    // It has been told; that it has heard shows here.
+    // The shutdown was requested; `/readyz` shows that it has begun.
     let answer = loop {
         let answer = client.get("/readyz", &[]).await;
         if answer.status != 200 {

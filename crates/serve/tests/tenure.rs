@@ -1,4 +1,5 @@
-//! Streams end when the right to them does, and not before. See THREAT_MODEL.md.
+//! Tests of stream re-authorization: streams end when their authorization does, and not before. See
+//! THREAT_MODEL.md.
 
 mod support;
 
@@ -18,7 +19,7 @@ use tokio::time::timeout;
 const PATIENCE: Duration = Duration::from_secs(20);
 const DAY_MILLIS: u64 = 24 * 60 * 60 * 1000;
 
-/// What THREAT_MODEL.md and GUARANTEES.md promise.
+/// As documented in THREAT_MODEL.md and GUARANTEES.md.
 #[test]
 fn stream_reauth_period_is_the_documented_one() {
     assert_eq!(
@@ -38,7 +39,7 @@ fn frequent_reauth(clock: &Arc<ManualClock>) -> ServeOptions {
     }
 }
 
-/// Only a change of roles makes it look.
+/// Only a change of roles triggers a re-authorization.
 fn rare_reauth() -> ServeOptions {
     ServeOptions {
         limits: Limits {
@@ -59,7 +60,7 @@ async fn watch(client: &mut Client, headers: &[(HeaderName, &str)]) -> Response<
     answer
 }
 
-/// Ends in order, not in the middle of something.
+/// Expects a clean end, not one in the middle of an event.
 async fn expect_end(mut watch: Response<Incoming>) {
     let rest = async {
         while let Some(frame) = watch.body_mut().frame().await {
@@ -121,7 +122,7 @@ async fn watch_ends_at_once_when_its_role_is_revoked() {
     expect_open(&mut robots).await;
 }
 
-/// Whoever acts as somebody else needs the right to do so for as long as it goes on.
+/// An impersonated watch needs the permission to impersonate for as long as it runs.
 #[tokio::test]
 async fn watch_ends_when_impersonation_is_revoked() {
     let running = ScriptedServer::start_with(Port::Tls, rare_reauth()).await;
@@ -134,7 +135,7 @@ async fn watch_ends_when_impersonation_is_revoked() {
     expect_open(&mut robots).await;
 }
 
-/// All that hang on one credential end together, again and again.
+/// All watches with one credential end together, repeatedly.
 #[tokio::test]
 async fn all_watches_of_a_revoked_token_end() {
     let clock = Arc::new(ManualClock::new(now()));

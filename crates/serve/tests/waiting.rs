@@ -1,4 +1,4 @@
-//! What the server holds for those who wait for their turn.
+//! Tests of the memory that the server holds for queued requests.
 
 mod support;
 
@@ -35,14 +35,14 @@ async fn start_with_two_writes() -> ScriptedServer {
     ScriptedServer::start_with(Port::Tls, options).await
 }
 
-/// Sends a write on a connection that others may be sent on.
+/// Sends a write on a shared connection.
 fn write(client: &Client, body: usize) -> JoinHandle<StatusCode> {
     let mut client = client.share();
     let post = request(Method::POST, "/gate", &FLOOD, vec![b' '; body]);
     tokio::spawn(async move { client.send(post).await.status })
 }
 
-/// Takes both places.
+/// Takes both permits.
 async fn fill_inflight_limit(
     running: &ScriptedServer,
     client: &Client,
@@ -55,7 +55,7 @@ async fn fill_inflight_limit(
     held
 }
 
-/// Lets everybody through who comes, until it is dropped.
+/// Lets all requests pass the gate, until it is dropped.
 async fn open_gate(running: &ScriptedServer) {
     for count in 1.. {
         reaches(&running.handler.begun, count).await;
@@ -69,13 +69,13 @@ async fn all(writes: impl IntoIterator<Item = JoinHandle<StatusCode>>) -> Vec<St
     answers.map(|answer| answer.expect("no panic")).collect()
 }
 
-/// Returns when so many writes have come.
+/// Returns when `count` writes are in flight.
 async fn wait_for_writes_inflight(client: &mut Client, count: usize) {
     let line = format!("inflight_requests{{request_kind=\"mutating\"}} {count}\n");
     while !client.get("/metrics", &ADMIN).await.text().contains(&line) {}
 }
 
-/// However many connections, and streams on them: what waits has a bound in bytes.
+/// The memory of queued requests is bounded, for any number of connections and streams.
 #[tokio::test]
 async fn queued_requests_of_one_user_hold_bounded_memory() {
     const STREAMS: usize = 90;
@@ -98,7 +98,7 @@ async fn queued_requests_of_one_user_hold_bounded_memory() {
     };
     let came = timeout(PATIENCE, refused).await;
     came.unwrap_or_else(|_| panic!("{} wait", writes.len()));
-    // Others are not refused for that.
+    // Other users' requests are not rejected because of that.
     let mut kim = Client::new(&running, HttpVersion::Http2).await;
     let post = request(Method::POST, "/gate", &KIM, vec![b' '; BODY]);
     let kim = tokio::spawn(async move { kim.send(post).await.status });
@@ -111,7 +111,7 @@ async fn queued_requests_of_one_user_hold_bounded_memory() {
     assert!(served.ends_with(&[StatusCode::CREATED]), "kim");
 }
 
-/// A body that lay unread would fill the window that all requests of a connection share.
+/// Unread bodies would fill the window that all requests of a connection share.
 #[tokio::test]
 async fn queued_request_bodies_do_not_block_their_connection() {
     let running = start_with_two_writes().await;
@@ -130,7 +130,7 @@ async fn queued_request_bodies_do_not_block_their_connection() {
     assert_eq!(served, [StatusCode::CREATED; 4]);
 }
 
-/// What was received before its turn is what is carried out.
+/// A body that was received while its request was queued is handled unchanged.
 #[tokio::test]
 async fn queued_request_bodies_arrive_whole() {
     for version in VERSIONS {

@@ -1,3 +1,5 @@
+//! Catches the panics of a task.
+
 use crate::task_registry::TaskEntry;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -12,7 +14,8 @@ pub(crate) enum TaskExit {
     Panicked(String),
 }
 
-/// Work whose panic is a value. It is boxed once; a poll allocates nothing.
+/// A future that returns the panic of its inner future as a value. The inner future is boxed once;
+/// a poll allocates nothing.
 pub(crate) struct CatchPanic<F> {
     work: Pin<Box<F>>,
     #[cfg_attr(
@@ -35,8 +38,8 @@ impl<F: Future<Output = ()>> Future for CatchPanic<F> {
     type Output = TaskExit;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<TaskExit> {
-        // The future is not polled again after a panic, and what it owned goes with it.
-        // What it shares is its own to keep whole: see the locks of `optik-store`.
+        // The future is not polled again after a panic and is dropped with what it owns. State that
+        // it shares must be kept consistent by its owners: see the locks of `optik-store`.
         let polled = catch_unwind(AssertUnwindSafe(|| {
             #[cfg(feature = "failpoints")]
             self.entry.failpoint.check(cx);

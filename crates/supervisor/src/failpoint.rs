@@ -1,4 +1,4 @@
-//! Panics on demand, for tests.
+//! Failpoints: panics on demand, for tests.
 
 use crate::task_registry::TaskEntry;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,9 +9,9 @@ use tokio::sync::watch;
 #[derive(Debug)]
 pub(crate) struct Failpoint {
     armed: AtomicBool,
-    /// The task that would panic.
+    /// The waker of the task that would panic.
     waker: Mutex<Option<Waker>>,
-    /// Whether a task that is down stays so.
+    /// Whether a task that is down must stay down.
     held: watch::Sender<bool>,
 }
 
@@ -26,7 +26,7 @@ impl Default for Failpoint {
 }
 
 impl Failpoint {
-    /// Called whenever the task is polled.
+    /// Called at every poll of the task; panics if the failpoint is armed.
     pub(crate) fn check(&self, cx: &Context<'_>) {
         *self.waker.lock().unwrap_or_else(PoisonError::into_inner) = Some(cx.waker().clone());
         assert!(
@@ -37,12 +37,12 @@ impl Failpoint {
 
     pub(crate) async fn released(&self) {
         let mut held = self.held.subscribe();
-        // The sender lives as long as `self`.
+        // Cannot fail: the sender lives as long as `self`.
         let _ = held.wait_for(|held| !held).await;
     }
 }
 
-/// Keeps a task down that a test made panic, until it is dropped.
+/// Keeps a task down that a test made panic; dropping it lets the task restart.
 #[derive(Debug)]
 #[must_use = "dropping it lets the task start again"]
 pub struct FailpointHold(Arc<TaskEntry>);

@@ -1,16 +1,16 @@
-//! Background tasks by name.
+//! Supervision of background tasks.
 //!
-//! Whatever runs beside requests runs under a [`Supervisor`]. A task that panics, or
-//! returns although nobody told it to, is logged and counted under its name, and started
-//! again from the beginning after a pause. What a task knew is dropped with it: the next
-//! one starts from the state of the store, never from what the last one left half done.
+//! Every background task runs under a [`Supervisor`]. A task that panics, or returns although it
+//! was not asked to stop, is logged and counted under its name, and restarted after a pause. Its
+//! memory is dropped with it: the next run starts from the state of the store, never from state
+//! that the failed run left half changed.
 //!
 //! ```
 //! # tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(async {
-//! use optik_supervisor::{Supervisor, RuntimeArgs};
+//! use optik_supervisor::{Supervisor, Task};
 //!
 //! let supervisor = Supervisor::default();
-//! supervisor.spawn(RuntimeArgs::upkeep("garbage-collector"), || async {
+//! supervisor.spawn(Task::upkeep("garbage-collector"), || async {
 //!     std::future::pending().await
 //! });
 //! assert!(supervisor.is_up("garbage-collector"));

@@ -1,11 +1,13 @@
+//! The exponential backoff between restarts of a task.
+
 use std::time::Duration;
 
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// A task that has run for so long is healthy: the next failure is a first one.
+/// A task that has run for this long is healthy: its next failure counts as the first.
 const HEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// How long to wait before a task is started again.
+/// The backoff of one task.
 #[derive(Debug, Default)]
 pub(crate) struct RestartBackoff {
     last: Option<Duration>,

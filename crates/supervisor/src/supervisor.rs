@@ -1,3 +1,5 @@
+//! The [`Supervisor`]: runs background tasks and restarts them after failures.
+
 use crate::catch_panic::{CatchPanic, TaskExit};
 use crate::restart_backoff::RestartBackoff;
 use crate::task::Task;
@@ -10,7 +12,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-/// Looks after background tasks. Cheap to clone; all clones are one.
+/// Supervises background tasks. Clones are cheap and share their state.
 #[derive(Clone, Debug)]
 pub struct Supervisor {
     shared: Arc<SupervisorShared>,
@@ -25,7 +27,7 @@ struct SupervisorShared {
 }
 
 impl Default for Supervisor {
-    /// On the machine's clock.
+    /// A supervisor that uses the system clock.
     fn default() -> Self {
         Self::new(Arc::new(SystemClock::default()))
     }
@@ -44,7 +46,7 @@ impl Supervisor {
         }
     }
 
-    /// Runs a task on the current runtime, until the supervisor is shut down.
+    /// Spawns a task on the current runtime; it runs until the supervisor is shut down.
     ///
     /// # Panics
     /// Outside a runtime.
@@ -56,8 +58,8 @@ impl Supervisor {
         self.spawned().spawn(supervised);
     }
 
-    /// Runs a task wherever the result is polled: `start` makes it, again after each
-    /// failure. Completes when the task completes, or ends after [`Supervisor::stop`].
+    /// Runs a task wherever the returned future is polled. `start` creates the task, and again
+    /// after each failure. Completes when the task completes, or ends after [`Supervisor::stop`].
     pub fn supervise<F, S>(&self, task: Task, mut start: S) -> impl Future<Output = ()> + use<F, S>
     where
         F: Future<Output = ()>,
@@ -75,7 +77,7 @@ impl Supervisor {
                 if is_over || shared.is_stopping() {
                     return;
                 }
-                // Counted as down before anybody can see that it panicked.
+                // Counted as down before the panic is visible to others.
                 let down = CountGuard::new(&entry.down);
                 let pause = backoff.next(shared.clock.monotonic().since(began));
                 record_exit(entry, task.name, &exit, pause);
@@ -88,8 +90,8 @@ impl Supervisor {
         }
     }
 
-    /// Runs a task that cannot be started again: after a panic it stays failed, and
-    /// `fail` sees to it that nobody relies on it any more. It may return.
+    /// Runs a task that cannot be restarted: after a panic it stays failed, and `fail` is called to
+    /// disable what depends on it. The task may return.
     pub fn supervise_once<F, C>(
         &self,
         task: Task,
@@ -118,44 +120,44 @@ impl Supervisor {
         }
     }
 
-    /// From now on tasks that end are not started again, and none waits for its next start.
+    /// Stops restarting tasks, and ends the pauses of those that wait for a restart.
     pub fn stop(&self) {
         self.shared.stopping.send_replace(true);
     }
 
-    /// Stops, and ends what was spawned.
+    /// Stops, aborts all spawned tasks and waits for their end.
     pub async fn shutdown(&self) {
         self.stop();
         let mut spawned = std::mem::take(&mut *self.spawned());
         spawned.shutdown().await;
     }
 
-    /// The same without waiting for the end.
+    /// Stops and aborts all spawned tasks without waiting for their end.
     pub fn abort(&self) {
         self.stop();
         self.spawned().abort_all();
     }
 
-    /// Whether a task of this name runs. One that waits to be started again does not.
+    /// Whether a task of this name runs. A task that waits for its restart does not.
     #[must_use]
     pub fn is_up(&self, name: &str) -> bool {
         self.shared.registry.is_up(name)
     }
 
-    /// All tasks, by name.
+    /// The status of all tasks, by name.
     #[must_use]
     pub fn tasks(&self) -> Vec<TaskStatus> {
         self.shared.registry.statuses()
     }
 
-    /// What is counted, as Prometheus reads it.
+    /// The metrics of all tasks, in the text format of Prometheus.
     #[must_use]
     pub fn metrics(&self) -> String {
         self.shared.registry.render_metrics()
     }
 
-    /// Makes a task panic when it is polled next, which is soon. It stays down until the
-    /// result is dropped.
+    /// Makes a task panic at its next poll, which it triggers. The task stays down until the result
+    /// is dropped.
     ///
     /// # Panics
     /// If there is no task of this name.
@@ -176,7 +178,7 @@ impl SupervisorShared {
         *self.stopping.borrow()
     }
 
-    /// False if the supervisor stops meanwhile.
+    /// Waits for the pause before a restart; returns false if the supervisor stops meanwhile.
     async fn pause(&self, pause: Duration, entry: &TaskEntry) -> bool {
         let mut stopping = self.stopping.subscribe();
         let paused = async {
@@ -187,7 +189,7 @@ impl SupervisorShared {
             let _ = entry;
         };
         tokio::select! {
-            // The sender lives as long as `self`.
+            // Cannot fail: the sender lives as long as `self`.
             _ = stopping.wait_for(|stopping| *stopping) => false,
             () = paused => true,
         }

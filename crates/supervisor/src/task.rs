@@ -1,9 +1,11 @@
-/// What is wrong while a task is down.
+//! The description of a supervised task: its name, its impact, and whether it may complete.
+
+/// The consequence of a task being down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Impact {
-    /// Requests cannot be answered, or are answered by rules that are no longer in force.
+    /// Requests cannot be answered, or are answered by outdated rules.
     Serving,
-    /// Work is left undone, and is caught up with later.
+    /// Work is delayed, and is done later.
     Upkeep,
 }
 
@@ -16,13 +18,13 @@ pub struct Task {
 }
 
 impl Task {
-    /// The server is not ready while this task is down.
+    /// A task without which the server is not ready.
     #[must_use]
     pub const fn serving(name: &'static str) -> Self {
         Self::new(name, Impact::Serving)
     }
 
-    /// The server goes on without this task for a while.
+    /// A task without which the server can continue for a while.
     #[must_use]
     pub const fn upkeep(name: &'static str) -> Self {
         Self::new(name, Impact::Upkeep)
@@ -36,7 +38,7 @@ impl Task {
         }
     }
 
-    /// It returns only when its work is over: that is no failure.
+    /// The task returns when its work is done; that does not count as a failure.
     #[must_use]
     pub const fn that_completes(self) -> Self {
         Self {

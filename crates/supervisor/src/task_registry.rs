@@ -1,4 +1,4 @@
-//! What is known of each task, by name.
+//! The registry of tasks by name: their status and their metrics.
 
 use crate::task::{Impact, Task};
 use std::collections::BTreeMap;
@@ -6,7 +6,8 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How a task is. Several that have the same name, as one for each port, count as one.
+/// The status of a task. Instances of the same name, for example one for each port, count as one
+/// task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TaskStatus {
@@ -21,11 +22,11 @@ pub struct TaskStatus {
 pub(crate) struct TaskEntry {
     name: &'static str,
     impact: Impact,
-    /// How many there are of this name, those included that are down.
+    /// The number of instances, including those that are down.
     pub(crate) instances: AtomicUsize,
-    /// How many of them wait to be started again.
+    /// The number of instances that wait for a restart.
     pub(crate) down: AtomicUsize,
-    /// One that cannot be started again has failed.
+    /// Whether an instance that cannot be restarted has failed.
     pub(crate) failed: AtomicBool,
     pub(crate) panics: AtomicU64,
     pub(crate) restarts: AtomicU64,
@@ -67,7 +68,7 @@ impl TaskEntry {
     }
 }
 
-/// Counts while it lives.
+/// Increments a counter for as long as it lives.
 pub(crate) struct CountGuard<'e>(&'e AtomicUsize);
 
 impl<'e> CountGuard<'e> {
@@ -83,7 +84,7 @@ impl Drop for CountGuard<'_> {
     }
 }
 
-/// An entry that counts as one more instance while it is held.
+/// An entry of the registry, counted as one more instance while it is held.
 pub(crate) struct Instance(pub(crate) Arc<TaskEntry>);
 
 impl Drop for Instance {
@@ -92,7 +93,8 @@ impl Drop for Instance {
     }
 }
 
-/// Names are part of the program, so there are few; counts outlive the tasks.
+/// All entries, by name. Names are constants of the program, so there are few; counters outlive the
+/// tasks.
 #[derive(Debug, Default)]
 pub(crate) struct TaskRegistry(Mutex<BTreeMap<&'static str, Arc<TaskEntry>>>);
 
@@ -119,7 +121,7 @@ impl TaskRegistry {
         self.lock().get(name).is_some_and(|entry| entry.is_up())
     }
 
-    /// Of all tasks that run, or should.
+    /// The status of all tasks that run, or should run.
     pub(crate) fn statuses(&self) -> Vec<TaskStatus> {
         let entries = self.lock();
         let known = entries.values().filter(|entry| entry.is_registered());
@@ -130,7 +132,7 @@ impl TaskRegistry {
         let statuses: Vec<_> = self.lock().values().map(|entry| entry.status()).collect();
         let mut page = String::new();
         let mut family = |name: &str, kind: &str, value: fn(&TaskStatus) -> u64| {
-            // A string takes everything.
+            // Writing to a string cannot fail.
             let _ = writeln!(page, "# TYPE {name} {kind}");
             for status in &statuses {
                 let _ = writeln!(page, "{name}{{task=\"{}\"}} {}", status.name, value(status));

@@ -1,4 +1,4 @@
-//! What a supervisor does about tasks that end.
+//! Tests of the supervisor: restarts, status and shutdown.
 
 use optik_platform::ManualClock;
 use optik_supervisor::{Impact, Supervisor, Task, TaskStatus};
@@ -18,7 +18,7 @@ fn status(supervisor: &Supervisor) -> TaskStatus {
     tasks.remove(0)
 }
 
-/// A supervisor, and a task that tells when it starts and does what the test says.
+/// A supervisor, and a task that reports its starts and ends when the test says so.
 fn start_controlled(task: Task) -> (Supervisor, mpsc::UnboundedReceiver<()>, Arc<Notify>) {
     let supervisor = Supervisor::new(Arc::new(ManualClock::new(Default::default())));
     let (tell, told) = mpsc::unbounded_channel();
@@ -27,7 +27,7 @@ fn start_controlled(task: Task) -> (Supervisor, mpsc::UnboundedReceiver<()>, Arc
     supervisor.spawn(task, move || {
         let (tell, end) = (tell.clone(), Arc::clone(&ends));
         async move {
-            // The test may have seen enough.
+            // The test may have dropped the receiver.
             let _ = tell.send(());
             end.notified().await;
         }
@@ -173,7 +173,7 @@ async fn supervise_once_task_stays_failed_after_a_panic() {
     assert_eq!(supervisor.tasks(), [], "its work is over");
 }
 
-/// As one for each port: the name is down while any of them is.
+/// For example one instance for each port: the name is down while any instance is.
 #[tokio::test(start_paused = true)]
 async fn task_instances_of_one_name_share_a_status() {
     let (supervisor, mut starts, _end) = start_controlled(TASK);

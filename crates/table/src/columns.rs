@@ -10,19 +10,19 @@ use std::borrow::Cow;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
     pub name: Cow<'static, str>,
-    /// `string`, `integer`, `number`, `boolean`, `date`
+    /// The column type: `string`, `integer`, `number`, `boolean`, `date`.
     pub kind: Cow<'static, str>,
-    /// `name` marks the column of the name.
+    /// `name` marks the column of the object's name.
     pub format: Cow<'static, str>,
-    /// Only custom kinds describe theirs.
+    /// Only columns of CRDs have a description here.
     pub description: Cow<'static, str>,
-    /// Above zero: only in wide tables.
+    /// Columns with a priority above zero appear in wide output only.
     pub priority: i32,
 }
 
 const TABLE: &str = include_str!("columns.txt");
 
-/// The columns of a kind, if it has any of its own.
+/// The columns of a built-in kind; `None` if it has no columns of its own.
 pub(crate) fn for_kind(group: &str, version: &str, plural: &str) -> Option<Vec<Column>> {
     let wanted = format!("/{group}/{version}/{plural}");
     let mut lines = TABLE.lines().skip_while(|line| *line != wanted);
@@ -44,7 +44,7 @@ fn column(line: &'static str) -> Option<Column> {
     })
 }
 
-/// What every object has.
+/// The columns of kinds without their own.
 pub(crate) fn fallback() -> Vec<Column> {
     let column = |name, kind, format| Column {
         name: Cow::Borrowed(name),
@@ -59,7 +59,7 @@ pub(crate) fn fallback() -> Vec<Column> {
     ]
 }
 
-/// Group, version and plural of every kind in the table.
+/// Group, version and plural of every kind in the generated text.
 #[cfg(test)]
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
     TABLE.lines().filter_map(|line| {

@@ -1,18 +1,18 @@
-//! Tables of custom kinds: the columns that a definition declares.
+//! Table rows of custom resources, from the `additionalPrinterColumns` of their CRD.
 
 use crate::jsonpath::{JsonPath, JsonPathValue};
 use crate::{Column, Printer, RowWriter};
 use optik_object::{JsonKind, JsonView, Timestamp, plain_float, to_bytes};
 
-/// How the objects of a custom kind become rows.
+/// Prints the objects of a custom resource as rows.
 pub struct CustomPrinter {
     columns: Vec<Column>,
-    /// Of the columns after the name.
+    /// The paths of the columns behind the name.
     paths: Vec<JsonPath>,
 }
 
-/// The printer of a custom kind: columns and the paths that fill them. A kind that
-/// declares none has an age; one with a path that makes no sense has those before it.
+/// Builds the printer of a custom resource from its columns and their JSONPaths. Without declared
+/// columns, there is an age column. An invalid path drops its column and all following ones.
 #[must_use]
 pub fn custom_printer<'p>(declared: impl IntoIterator<Item = (Column, &'p str)>) -> CustomPrinter {
     let name = Column {
@@ -82,10 +82,10 @@ impl Printer for CustomPrinter {
     }
 }
 
-/// A value as a cell of a type; what does not fit is nothing.
+/// Writes a value as a cell of a column type; a value of another type becomes null.
 fn cell(kind: &str, found: JsonPathValue<'_>, row: &mut RowWriter<'_>) {
     let JsonPathValue::View(view) = found else {
-        // Nobody writes a path that is a literal.
+        // A path that is a literal does not occur in practice.
         return row.null();
     };
     match kind {
@@ -113,7 +113,7 @@ fn cell(kind: &str, found: JsonPathValue<'_>, row: &mut RowWriter<'_>) {
     }
 }
 
-/// Any value has a text.
+/// Writes any value as text.
 fn text(view: JsonView<'_>, row: &mut RowWriter<'_>) {
     match view.kind() {
         JsonKind::Text | JsonKind::Escaped => row.copy(view),
@@ -129,7 +129,7 @@ fn text(view: JsonView<'_>, row: &mut RowWriter<'_>) {
     }
 }
 
-/// As upstream writes it, whatever it was read from.
+/// Re-serialized in upstream's compact form, whatever the stored spelling.
 fn compact(view: JsonView<'_>) -> Vec<u8> {
     match view.to_value() {
         Ok(value) => to_bytes(&value),
@@ -137,8 +137,8 @@ fn compact(view: JsonView<'_>) -> Vec<u8> {
     }
 }
 
-/// Numbers with a fraction lose it; those out of reach are the least there is, which is
-/// what upstream's processors make of them.
+/// Truncates fractions. Numbers out of range become `i64::MIN`, as Go's float conversion does on
+/// upstream's processors.
 fn integer(view: JsonView<'_>) -> Option<i64> {
     if let Some(number) = view.as_i64() {
         return Some(number);
@@ -181,7 +181,7 @@ mod tests {
         parse(&out).unwrap().value.as_array().unwrap().clone()
     }
 
-    /// An object; then type, path and the cell that kube-apiserver v1.36.4 makes of it.
+    /// Cases: an object; then column type, path and the cell of kube-apiserver v1.36.4.
     #[test]
     fn custom_column_cells_match_kube_apiserver() {
         let object = json!({"metadata": {"name": "a"}, "spec": {
@@ -315,7 +315,7 @@ mod tests {
         assert_eq!(printer.columns()[2].description, "how many");
     }
 
-    /// Each step has ten times as many values as the one before.
+    /// Each step yields ten times as many values as the one before.
     #[test]
     fn jsonpath_evaluation_is_bounded() {
         let path = format!(".list{}", "[*,*,*,*,*,*,*,*,*,*]".repeat(20));

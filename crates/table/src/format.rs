@@ -1,10 +1,10 @@
-//! Texts that several kinds have in their cells.
+//! Formatting helpers for cells of several kinds.
 
 use optik_object::JsonView;
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-/// The text that a path leads to; empty if there is none.
+/// The string at a path; empty if there is none.
 pub(crate) fn text_at<'v>(object: JsonView<'v>, path: &[&str]) -> Cow<'v, str> {
     object
         .get_path(path)
@@ -23,7 +23,7 @@ pub(crate) fn flag_at(object: JsonView<'_>, path: &[&str]) -> Option<bool> {
     object.get_path(path).and_then(JsonView::as_bool)
 }
 
-/// A value that is there, even if it is empty.
+/// The value at a path, unless it is null. Empty values count.
 pub(crate) fn lookup<'v>(object: JsonView<'v>, path: &[&str]) -> Option<JsonView<'v>> {
     object.get_path(path).filter(|value| !value.is_null())
 }
@@ -43,7 +43,7 @@ pub(crate) fn length(object: JsonView<'_>, path: &[&str]) -> i64 {
     i64::try_from(list + members).unwrap_or(i64::MAX)
 }
 
-/// A text or a number, as text.
+/// A string or a number as text.
 pub(crate) fn scalar(value: JsonView<'_>) -> String {
     match value.as_str() {
         Some(text) => text.into_owned(),
@@ -64,7 +64,7 @@ pub(crate) fn joined<'v>(values: impl Iterator<Item = JsonView<'v>>, between: &s
     texts.join(between)
 }
 
-/// `a=1,b=2`
+/// Labels as `a=1,b=2`.
 pub(crate) fn labels(map: Option<JsonView<'_>>) -> String {
     let members = map.into_iter().flat_map(JsonView::members);
     let pairs: BTreeSet<String> = members
@@ -73,7 +73,7 @@ pub(crate) fn labels(map: Option<JsonView<'_>>) -> String {
     pairs.into_iter().collect::<Vec<_>>().join(",")
 }
 
-/// A selector as people type it; `None` if it makes no sense.
+/// A label selector in kubectl's syntax; `None` if it is invalid.
 pub(crate) fn selector(selector: Option<JsonView<'_>>) -> Option<String> {
     let Some(selector) = selector else {
         return Some(String::new());
@@ -112,7 +112,7 @@ pub(crate) fn selector_or_none(view: Option<JsonView<'_>>) -> String {
     selector(view).map_or_else(|| "<error>".into(), or_none)
 }
 
-/// The names and the images of containers.
+/// The names and images of the containers in a pod template.
 pub(crate) fn containers(template: Option<JsonView<'_>>) -> (String, String) {
     let list = template.and_then(|template| template.get_path(&["spec", "containers"]));
     let all = || list.into_iter().flat_map(JsonView::items);
@@ -123,7 +123,7 @@ pub(crate) fn containers(template: Option<JsonView<'_>>) -> (String, String) {
     (of("name"), of("image"))
 }
 
-/// The first few, and how many more there are.
+/// The first `max` items, and how many more there are.
 pub(crate) fn shortened(list: &[String], max: usize, nothing: &str) -> String {
     let shown = list[..list.len().min(max)].join(",");
     match list.len().checked_sub(max) {
@@ -133,7 +133,7 @@ pub(crate) fn shortened(list: &[String], max: usize, nothing: &str) -> String {
     }
 }
 
-/// The condition of a type.
+/// The status condition of a type.
 pub(crate) fn condition<'v>(object: JsonView<'v>, kind: &str) -> Option<JsonView<'v>> {
     let mut all = items(object, &["status", "conditions"]);
     all.find(|condition| {

@@ -1,4 +1,4 @@
-//! Durations in two or three digits, which is as much as people read.
+//! Human-readable durations with two or three digits (upstream: `duration.HumanDuration`).
 
 const SECOND: i64 = 1_000_000;
 const MINUTE: i64 = 60 * SECOND;
@@ -6,7 +6,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// A duration in microseconds (wire §5).
+/// Formats a duration in microseconds (wire §5).
 #[must_use]
 pub fn human_duration(micros: i64) -> String {
     let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
@@ -14,7 +14,7 @@ pub fn human_duration(micros: i64) -> String {
         small => format!("{large}{unit}{small}{small_unit}"),
     };
     match micros {
-        // Clocks differ a little.
+        // Small negative durations are clock skew.
         i64::MIN..=-2_000_000 => "<invalid>".to_owned(),
         -1_999_999..0 => "0s".to_owned(),
         _ if micros < 2 * MINUTE => format!("{}s", micros / SECOND),

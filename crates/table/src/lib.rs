@@ -1,8 +1,8 @@
-//! Objects as rows of a table, as people read them: `kubectl get`.
+//! Server-side printing: objects as rows of a `meta.k8s.io/v1` Table, as `kubectl get` shows them.
 //!
-//! Which columns a kind has is a table of its own (`cargo xtask columns`); what stands
-//! in them is a function for each kind, see [`printers`]. Custom kinds bring both, columns
-//! and the paths that fill them: see [`custom`](mod@custom).
+//! The columns of built-in kinds are a generated table (`cargo xtask columns`). Their cells are
+//! written by one function per kind, see [`printers`]. CRDs declare both columns and the paths of
+//! the cells: see [`custom`](mod@custom).
 
 mod columns;
 mod custom;
@@ -19,21 +19,21 @@ pub use row_writer::RowWriter;
 
 use optik_object::JsonView;
 
-/// How the objects of a kind become rows.
+/// Prints the objects of one kind as table rows.
 pub trait Printer: Send + Sync {
     fn columns(&self) -> &[Column];
 
-    /// Writes the cells of an object, one for each column.
+    /// Writes the cells of an object, one per column.
     fn cells(&self, object: JsonView<'_>, row: &mut RowWriter<'_>);
 
-    /// What a row says of its object beyond the cells, as a list of conditions in JSON.
+    /// The conditions of the object's row, as a JSON list.
     fn conditions(&self, object: JsonView<'_>) -> Option<&'static str> {
         let _ = object;
         None
     }
 }
 
-/// A kind that is built in.
+/// The printer of a built-in kind.
 pub struct BuiltinPrinter {
     columns: Vec<Column>,
     cells: printers::CellPrinter,
@@ -53,7 +53,7 @@ impl Printer for BuiltinPrinter {
     }
 }
 
-/// The printer of a kind. Those that nobody wrote one for have a name and an age.
+/// The printer of a built-in kind. Kinds without their own columns get a name and a creation time.
 #[must_use]
 pub fn builtin_printer(group: &str, version: &str, plural: &str) -> BuiltinPrinter {
     let cells = printers::for_kind(group, plural);
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
     use optik_object::{Tape, Timestamp, Value, parse};
 
-    /// A table has as many cells as columns, also for objects that say nothing.
+    /// Every row has as many cells as there are columns, even for objects without content.
     #[test]
     fn table_row_has_one_cell_per_column() {
         let mut tape = Tape::default();
@@ -84,7 +84,7 @@ mod tests {
             printer.cells(nothing, &mut row);
             row.end();
             let cells = parse(&out).unwrap().value;
-            // The age of an address has no column, upstream neither.
+            // `ipaddresses` rows have an age cell without a column, as upstream.
             let surplus = usize::from(plural == "ipaddresses");
             let cells = cells.as_array().map_or(0, Vec::len);
             assert_eq!(cells, printer.columns().len() + surplus, "{group} {plural}");

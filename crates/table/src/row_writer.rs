@@ -1,10 +1,10 @@
-//! A row under construction.
+//! Writes the cells of one table row as JSON.
 
 use crate::format::text_at;
 use crate::human_duration::human_duration;
 use optik_object::{JsonView, Timestamp};
 
-/// The cells of a row, as the JSON they become.
+/// The JSON list of a row's cells.
 pub struct RowWriter<'o> {
     out: &'o mut Vec<u8>,
     now: Timestamp,
@@ -12,7 +12,7 @@ pub struct RowWriter<'o> {
 }
 
 impl<'o> RowWriter<'o> {
-    /// Begins a list of cells at the end of `out`.
+    /// Starts a list of cells at the end of `out`.
     pub fn new(out: &'o mut Vec<u8>, now: Timestamp) -> Self {
         out.push(b'[');
         Self {
@@ -65,13 +65,13 @@ impl<'o> RowWriter<'o> {
         self.out.extend_from_slice(b"null");
     }
 
-    /// A value as it is in the object.
+    /// Copies a value verbatim from the object.
     pub fn copy(&mut self, value: JsonView<'_>) {
         self.next();
         self.out.extend_from_slice(value.raw_json());
     }
 
-    /// The text that a path leads to, or another one.
+    /// The string at a path, or `other`.
     pub fn text_or(&mut self, object: JsonView<'_>, path: &[&str], other: &str) {
         match object
             .get_path(path)
@@ -82,7 +82,7 @@ impl<'o> RowWriter<'o> {
         }
     }
 
-    /// The number that a path leads to, or zero.
+    /// The number at a path, or zero.
     pub fn count(&mut self, object: JsonView<'_>, path: &[&str]) {
         self.number(
             object
@@ -96,13 +96,13 @@ impl<'o> RowWriter<'o> {
         self.text_or(object, &["metadata", "name"], "");
     }
 
-    /// How long ago the object was made.
+    /// The age of the object.
     pub fn age(&mut self, object: JsonView<'_>) {
         let age = self.since(&text_at(object, &["metadata", "creationTimestamp"]));
         self.text(&age);
     }
 
-    /// How long ago a moment was.
+    /// The time since a timestamp.
     #[must_use]
     pub fn since(&self, moment: &str) -> String {
         match moment.parse::<Timestamp>() {
@@ -112,7 +112,7 @@ impl<'o> RowWriter<'o> {
     }
 }
 
-/// Needs no escape. Go escapes more than JSON does.
+/// Whether a byte needs no escape. Go escapes more characters than JSON requires.
 fn is_plain(byte: u8) -> bool {
     !matches!(byte, 0..0x20 | b'"' | b'\\' | b'<' | b'>' | b'&' | 0xe2)
 }

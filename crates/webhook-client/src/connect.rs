@@ -1,4 +1,4 @@
-//! From a host to a connection that is its own.
+//! The connector: opens verified TLS connections to one webhook host.
 
 use crate::go_errors::CallFailure;
 use futures::future::{BoxFuture, FutureExt};
@@ -16,10 +16,10 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-/// Opens connections to one place.
+/// Opens connections to one host.
 #[derive(Clone)]
 pub(crate) struct WebhookConnector {
-    /// Where to connect to if it is not the host of the URL.
+    /// The address to connect to, if it is not the host of the URL.
     address: Option<String>,
     tls: Arc<ClientConfig>,
 }
@@ -61,7 +61,7 @@ async fn connect(
     let address = address.unwrap_or_else(|| format!("{host}:{port}"));
     let stream = TcpStream::connect(&address).await;
     let stream = stream.map_err(|error| CallFailure::Dial { address, error })?;
-    // Questions are one packet or many, never half of one for long.
+    // Requests are written whole, so Nagle's algorithm would only delay them.
     let _ = stream.set_nodelay(true);
     let server = ServerName::try_from(name.to_owned());
     let server = server.map_err(|error| CallFailure::Other(error.to_string()))?;
@@ -73,7 +73,7 @@ async fn connect(
     Ok(VerifiedStream(TokioIo::new(stream)))
 }
 
-/// A connection that was verified.
+/// A TLS connection with a verified server certificate.
 pub(crate) struct VerifiedStream(TokioIo<TlsStream<TcpStream>>);
 
 impl Connection for VerifiedStream {

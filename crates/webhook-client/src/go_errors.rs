@@ -1,5 +1,5 @@
-//! Why a call got no answer, in the words of a Go client: they end up in what clients of
-//! the API are told, and people search for them.
+//! Webhook call failures, with the error texts of Go's HTTP client. The texts appear in API
+//! responses, and users search for them.
 
 use std::error::Error;
 use std::io;
@@ -11,7 +11,7 @@ pub(crate) enum CallFailure {
     Dial { address: String, error: io::Error },
     #[error("{}", handshake_error(.host, .error))]
     Handshake { host: String, error: io::Error },
-    /// The other end hung up.
+    /// The server closed the connection.
     #[error("EOF")]
     Closed,
     #[error("response body exceeds {max} bytes")]
@@ -82,14 +82,14 @@ fn handshake_error(host: &str, error: &io::Error) -> String {
     format!("tls: failed to verify certificate: {why}")
 }
 
-/// `DnsName("a.b")` is `a.b`.
+/// The name in a debug format: `DnsName("a.b")` becomes `a.b`.
 fn plain_name(shown: &str) -> &str {
     let inside = shown.split_once('"').map(|(_, rest)| rest);
     let inside = inside.and_then(|rest| rest.split_once('"'));
     inside.map_or(shown, |(name, _)| name)
 }
 
-/// What hyper, or we below it, had to say.
+/// Translates an error of hyper, or of the layers below it.
 pub(crate) fn from_client_error(error: &(dyn Error + 'static)) -> CallFailure {
     let mut at = Some(error);
     while let Some(error) = at {

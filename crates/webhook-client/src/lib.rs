@@ -1,5 +1,5 @@
-//! Calls to webhooks: HTTPS with an authority of their own, connections kept for the next
-//! call, and bounds on all that somebody else could make us wait for or hold.
+//! The HTTPS client for admission and conversion webhooks: a CA bundle per webhook, pooled
+//! connections, and bounds on the time and memory that a webhook server can cost.
 
 mod connect;
 mod go_errors;

@@ -1,4 +1,4 @@
-//! One client for each way to somewhere.
+//! The HTTP client pool: one client per webhook host, address and CA bundle.
 
 use crate::connect::WebhookConnector;
 use crate::go_errors::{CallFailure, from_client_error};
@@ -16,17 +16,17 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// The largest patch of the largest object fits several times.
+/// Size limit of a response: several times the largest patch of the largest object.
 const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How many calls to one place may be under way; more wait for their turn.
+/// Concurrent calls per host; further calls wait.
 const CONCURRENT_CALLS_MAX: usize = 256;
-/// How many connections to one place are kept for later.
+/// Idle connections kept per host.
 const IDLE_CONNECTIONS_MAX: usize = 25;
 const IDLE_TIME_MAX: Duration = Duration::from_secs(90);
-/// How many places are remembered; the one that was not called for longest is forgotten.
+/// Number of cached clients; the least recently used one is evicted.
 const CLIENTS_MAX: usize = 256;
 
-/// Reaches webhooks over HTTPS.
+/// Calls webhooks over HTTPS.
 #[derive(Clone, Debug, Default)]
 pub struct HttpsTransport {
     pool: Arc<Mutex<ClientPool>>,
@@ -44,7 +44,7 @@ struct PooledClient {
     last_called: u64,
 }
 
-/// What makes connections different.
+/// The parameters that distinguish pooled clients.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct PoolKey {
     host: String,
@@ -52,7 +52,7 @@ struct PoolKey {
     authorities: Bytes,
 }
 
-/// Somewhere that was called, with the connections that are still open.
+/// The client of one host, with its open connections.
 #[derive(Debug)]
 struct HostClient {
     client: Client<WebhookConnector, Full<Bytes>>,

@@ -1,4 +1,4 @@
-//! Whom we believe to be who they say they are.
+//! TLS server verification for webhooks: CA bundles, system roots, and Go's rules.
 
 use std::sync::{Arc, OnceLock};
 use tokio_rustls::rustls::client::WebPkiServerVerifier;
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{
 };
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// Where systems keep the authorities they trust.
+/// Locations of the system's CA certificates.
 const SYSTEM_CA_FILES: &[&str] = &[
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -30,7 +30,7 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::clone(PROVIDER.get_or_init(|| Arc::new(ring::default_provider())))
 }
 
-/// How to speak TLS with somebody these authorities vouch for; none: those of the system.
+/// A TLS client configuration that trusts a CA bundle; an empty bundle means the system roots.
 pub(crate) fn client_config(authorities: &[u8]) -> Result<Arc<ClientConfig>, String> {
     let roots = match authorities {
         [] => system_roots().to_vec(),
@@ -55,7 +55,7 @@ fn certificates(bundle: &[u8]) -> Vec<CertificateDer<'static>> {
     certificates.filter_map(Result::ok).collect()
 }
 
-/// Read once: what the machine trusts changes with its packages.
+/// The system's CA certificates, read once: they change only with the system's packages.
 fn system_roots() -> &'static [CertificateDer<'static>] {
     static ROOTS: OnceLock<Vec<CertificateDer<'static>>> = OnceLock::new();
     ROOTS.get_or_init(|| {
@@ -67,8 +67,8 @@ fn system_roots() -> &'static [CertificateDer<'static>] {
     })
 }
 
-/// The usual rules, and one that is Go's: what stands in the bundle itself is believed,
-/// even if it could vouch for others. Self-signed certificates made in one line are such.
+/// The standard verifier with one exception of Go's: a certificate that is in the bundle itself is
+/// trusted, even if it is a CA certificate. Simple self-signed certificates are such.
 #[derive(Debug)]
 struct GoCertVerifier {
     webpki: Option<Arc<WebPkiServerVerifier>>,

@@ -1,5 +1,5 @@
-//! Somebody else's server may do anything: none of it may keep us waiting for ever, or
-//! make us hold more than we want to.
+//! Misbehaving webhook servers: none can block a call for ever or make the client hold unbounded
+//! memory.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -18,15 +18,15 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use tokio_rustls::server::TlsStream;
 
-/// Who vouches for a server.
+/// The issuer of a server certificate.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CertIssuer {
     Authority,
-    /// The certificate is its own authority.
+    /// The certificate is self-signed.
     Itself,
 }
 
-/// A certificate for a name, and what a bundle says to trust it.
+/// A server configuration with a certificate for a name, and the CA bundle that trusts it.
 fn certified(name: SanType, issuer: CertIssuer) -> (ServerConfig, String) {
     let key = KeyPair::generate().unwrap();
     let mut params = CertificateParams::default();
@@ -61,7 +61,7 @@ fn pem(certificate: &CertificateDer<'_>) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{text}\n-----END CERTIFICATE-----\n")
 }
 
-/// A server that does the same to everybody; where it is, and how to trust it.
+/// Starts a server that handles every connection alike; returns its address and CA bundle.
 async fn serve<F>(
     name: SanType,
     issuer: CertIssuer,
@@ -105,7 +105,7 @@ async fn call(
     answered.expect("an end, one way or the other")
 }
 
-/// Reads until the end of the head of a request, which is enough for these bodies.
+/// Reads until the end of the request head, which is enough for these request bodies.
 async fn read_request(stream: &mut TlsStream<TcpStream>) {
     let mut seen = Vec::new();
     let mut buffer = [0; 4096];
@@ -119,7 +119,7 @@ async fn read_request(stream: &mut TlsStream<TcpStream>) {
 
 async fn answer(mut stream: TlsStream<TcpStream>, text: &str) {
     read_request(&mut stream).await;
-    // Who hangs up has its reasons.
+    // The client may have closed the connection.
     let _ = stream.write_all(text.as_bytes()).await;
     let _ = stream.shutdown().await;
 }
@@ -187,7 +187,7 @@ async fn webhook_certificate_verification_matches_go() {
     assert_eq!(lost, WebhookCallError::Unusable(text.into()));
 }
 
-/// A connection that the other end closed meanwhile is no reason to fail.
+/// A pooled connection that the server closed in the meantime does not fail the call.
 #[tokio::test]
 async fn webhook_call_reopens_closed_idle_connection() {
     let act = |stream| answer(stream, FINE);

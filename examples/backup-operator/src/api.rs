@@ -1,4 +1,4 @@
-//! The resource.
+//! The CRD: the `Backup` custom resource with its spec and status.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::CustomResource;
@@ -6,7 +6,7 @@ use optik_controller::ObjectStatus;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What to copy, with what, and for how long to keep it.
+/// The source to copy, the image that copies it, and the retention of copies.
 #[derive(CustomResource, Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[kube(
     group = "example.com",
@@ -20,11 +20,11 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "camelCase")]
 pub struct BackupSpec {
-    /// What is copied.
+    /// The path to copy.
     pub source: String,
-    /// The image that copies it.
+    /// The image that copies the source.
     pub image: String,
-    /// For so many days a finished copy is kept.
+    /// How many days a finished copy is kept.
     #[serde(default = "a_week")]
     #[schemars(range(min = 1, max = 3650))]
     pub retention_days: u32,
@@ -34,34 +34,34 @@ fn a_week() -> u32 {
     7
 }
 
-/// How it goes.
+/// The observed state of a Backup.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BackupStatus {
-    /// In one word.
+    /// The phase of the newest Job.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<BackupPhase>,
     /// The Job of the newest generation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
-    /// The generation that this status speaks of.
+    /// The generation that this status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// In more words.
+    /// The conditions: `Complete`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
 
-/// How far a backup is.
+/// The phase of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub enum BackupPhase {
-    /// Its Job has not begun.
+    /// The Job has not started.
     Pending,
-    /// Its Job runs.
+    /// The Job is running.
     Running,
-    /// There is a copy.
+    /// The Job is complete: there is a copy.
     Succeeded,
-    /// Its Job gave up.
+    /// The Job has failed for good.
     Failed,
 }
 

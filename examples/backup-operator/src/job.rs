@@ -1,4 +1,4 @@
-//! The Job of a Backup: what it should be, and what can be seen from it.
+//! The Job of a Backup: the desired Job, and the phase and retention of an existing one.
 
 use crate::api::{Backup, BackupPhase};
 use k8s_openapi::api::batch::v1::{Job, JobSpec};
@@ -6,7 +6,7 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use std::time::Duration;
 
-/// What follows from the Backup alone: the same each time it is asked.
+/// Returns the desired Job. It depends only on the Backup, so repeated calls give the same Job.
 #[must_use]
 pub fn desired_job(backup: &Backup) -> Job {
     let meta = &backup.metadata;
@@ -35,7 +35,7 @@ pub fn desired_job(backup: &Backup) -> Job {
     job
 }
 
-/// How far a Job is.
+/// Returns the phase of a Job.
 #[must_use]
 pub fn phase(job: &Job) -> BackupPhase {
     let active = job.status.as_ref().and_then(|status| status.active);
@@ -47,8 +47,8 @@ pub fn phase(job: &Job) -> BackupPhase {
     }
 }
 
-/// How long the Job of an earlier generation is still kept: nothing if that is over, and
-/// `None` if it has not ended.
+/// Returns how long the Job of an earlier generation is still kept: zero if its retention is over,
+/// and `None` if it has not ended.
 #[must_use]
 pub fn remaining_retention(backup: &Backup, job: &Job, now: Timestamp) -> Option<Duration> {
     let kept = SignedDuration::from_hours(24 * i64::from(backup.spec.retention_days));

@@ -1,8 +1,8 @@
-//! A Backup asks for a copy of something, and for how long copies are kept.
+//! An example operator. A Backup requests a copy of a source, and says how long copies are kept.
 //!
-//! The operator runs a Job for each generation of a Backup, says in the status how it
-//! goes, removes Jobs that are older than the retention, and, before a Backup goes away,
-//! what was stored for it.
+//! The operator runs a Job for each generation of a Backup, reports its phase in the status,
+//! deletes Jobs that are older than the retention, and removes the stored copies before the Backup
+//! is deleted.
 
 mod api;
 mod job;
@@ -18,10 +18,10 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::api::{Api, Patch, PatchParams};
 use kube::{Client, CustomResourceExt};
 
-/// Tells the server what a Backup is.
+/// Installs the CRD of Backup by server-side apply.
 ///
 /// # Errors
-/// If the server does not want to know.
+/// If the server rejects the CRD or cannot be reached.
 pub async fn install(client: Client) -> Result<(), kube::Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client);
     let (name, ours) = (

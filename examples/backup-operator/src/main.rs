@@ -1,4 +1,5 @@
-//! `cargo run -p backup-operator` against the cluster of your kubeconfig.
+//! The operator binary: `cargo run -p backup-operator` runs it against the cluster of your
+//! kubeconfig.
 
 use backup_operator::{BackupReconciler, Vault, install};
 use kube::{Client, Config};

@@ -1,4 +1,4 @@
-//! The controller.
+//! The reconciler of Backups.
 
 use crate::api::{Backup, BackupPhase};
 use crate::job::{desired_job, phase, remaining_retention};
@@ -17,7 +17,7 @@ pub struct BackupReconciler {
 }
 
 impl BackupReconciler {
-    /// Says what is watched, and keeps the handle to read and write it.
+    /// Declares the watches, and keeps the handle to read and write Jobs.
     pub fn build(watches: &mut Watches<'_, Backup>, vault: Vault) -> Self {
         Self {
             jobs: watches.owns(),
@@ -76,15 +76,15 @@ impl Reconciler for BackupReconciler {
         backup: Cached<Backup>,
         _: &mut ReconcileContext<Backup>,
     ) -> Result<Cleanup, ReconcileError> {
-        // The Jobs go by their owner references; what they stored does not.
+        // The Jobs are deleted through their owner references; the stored copies are not.
         self.vault.purge(Cached::key(&backup))?;
         Ok(Cleanup::Finished)
     }
 }
 
 impl BackupReconciler {
-    /// Deletes Jobs of earlier generations that ended long ago, and says how long it is
-    /// until the next one can be.
+    /// Deletes Jobs of earlier generations whose retention is over. Returns the time until the next
+    /// Job expires.
     async fn delete_expired_jobs(
         &self,
         backup: &Cached<Backup>,

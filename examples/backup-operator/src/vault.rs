@@ -1,11 +1,11 @@
-//! Where copies are kept: something outside of the cluster, that no owner reference
-//! removes. Here it is a directory.
+//! The store for copies: something outside the cluster that owner references do not remove. In this
+//! example it is a directory.
 
 use optik_controller::ObjectKey;
 use std::io;
 use std::path::PathBuf;
 
-/// A directory with one directory for each Backup.
+/// A directory with a subdirectory for each Backup.
 #[derive(Clone, Debug)]
 pub struct Vault {
     root: PathBuf,
@@ -17,7 +17,7 @@ impl Vault {
         Self { root: root.into() }
     }
 
-    /// Where the copies of a Backup are.
+    /// The directory for the copies of a Backup.
     #[must_use]
     pub fn directory(&self, backup: &ObjectKey) -> PathBuf {
         self.root
@@ -25,18 +25,18 @@ impl Vault {
             .join(backup.name())
     }
 
-    /// Makes room. There may be some already.
+    /// Creates the directory of a Backup. It may exist already.
     ///
     /// # Errors
-    /// If the disk does not let us.
+    /// If the directory cannot be created.
     pub fn reserve(&self, backup: &ObjectKey) -> io::Result<()> {
         std::fs::create_dir_all(self.directory(backup))
     }
 
-    /// Removes all copies. There may be none left.
+    /// Removes all copies of a Backup. There may be none.
     ///
     /// # Errors
-    /// If the disk does not let us.
+    /// If the directory cannot be removed.
     pub fn purge(&self, backup: &ObjectKey) -> io::Result<()> {
         match std::fs::remove_dir_all(self.directory(backup)) {
             Err(cause) if cause.kind() != io::ErrorKind::NotFound => Err(cause),

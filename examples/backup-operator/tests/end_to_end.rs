@@ -1,5 +1,5 @@
-//! The operator on a whole server, from a first Backup to the last copy. On the server
-//! of a kubeconfig, if `OPTIK_TEST_KUBECONFIG` names one.
+//! The operator against a complete server, from the creation of a Backup to the removal of its
+//! copies. If `OPTIK_TEST_KUBECONFIG` names a kubeconfig, its server is used.
 
 use backup_operator::{Backup, BackupPhase, BackupReconciler, BackupSpec, Vault, install};
 use k8s_openapi::api::batch::v1::Job;
@@ -20,7 +20,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// 2026-01-01T00:00:00Z
 const BEGIN: UnixMillis = UnixMillis(1_767_225_600_000);
 
-/// The operator in a process of its own, nearly.
+/// The operator in a task, in place of a process of its own.
 struct RunningOperator {
     monitor: Monitor,
     stop: oneshot::Sender<()>,
@@ -72,7 +72,7 @@ impl OperatorFixture {
         backup.status.and_then(|status| status.phase)
     }
 
-    /// What a job controller would do.
+    /// Does the work of a Job controller: sets the status of a Job.
     async fn set_job_status(&self, job: &str, status: Value) {
         let patch = Patch::Merge(json!({"status": status}));
         let patched = self
@@ -115,7 +115,7 @@ fn completed_status(time: &str) -> Value {
     })
 }
 
-/// A server of our own unless another is named.
+/// Starts a server, unless the environment names another one.
 async fn server() -> (Option<TestServer>, Config) {
     let Some(file) = std::env::var_os("OPTIK_TEST_KUBECONFIG") else {
         let server = TestServer::start(TestEngine::Memory).await;
@@ -137,7 +137,7 @@ async fn backup_operator_runs_jobs_expires_them_and_cleans_up() {
         Vault::new(directory.path()),
         ObjectKey::new("default", "nightly"),
     );
-    // A server without a garbage collector has those of an earlier run.
+    // A server without a garbage collector still has the Jobs of an earlier run.
     let jobs: Api<Job> = Api::default_namespaced(client.clone());
     for name in ["nightly-1", "nightly-2"] {
         let _ = jobs.delete(name, &DeleteParams::background()).await;
@@ -173,7 +173,7 @@ async fn backup_operator_runs_jobs_expires_them_and_cleans_up() {
         .await;
     assert_eq!(scene.phase().await, Some(BackupPhase::Succeeded));
 
-    // A new generation gets a new Job; the old one stays for a week.
+    // A new generation gets a new Job; the old Job is kept for a week.
     scene.patch_spec(json!({"source": "/more"})).await;
     assert_eq!(scene.phase().await, Some(BackupPhase::Pending));
     assert_eq!(scene.job_names().await, ["nightly-1", "nightly-2"]);

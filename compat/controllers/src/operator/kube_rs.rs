@@ -1,5 +1,5 @@
-//! The operator as people write it with kube-rs: the resource, the Job and the vault are
-//! those of the example, the rest is the runtime's.
+//! The Backup operator on kube-rs, written as its users write operators. The resource, the Job and
+//! the vault come from the example; the rest uses the kube-rs runtime.
 
 use backup_operator::{
     Backup, BackupPhase, BackupStatus, Vault, desired_job, install, phase as phase_of,
@@ -24,7 +24,7 @@ use std::time::Duration;
 
 const NAME: &str = "backup-operator";
 const FINALIZER: &str = "example.com/backup-operator";
-/// How soon something that failed is tried again.
+/// The delay before a failed reconcile is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(200);
 
 struct OperatorContext {
@@ -45,7 +45,7 @@ enum OperatorError {
     Nameless,
 }
 
-/// Runs until it is told to stop.
+/// Runs until the process receives a shutdown signal.
 pub(crate) async fn run(vault: Vault) -> Result<(), Box<dyn Error>> {
     let client = Client::try_default().await?;
     install(client.clone()).await?;
@@ -56,7 +56,7 @@ pub(crate) async fn run(vault: Vault) -> Result<(), Box<dyn Error>> {
         .reflect(writer)
         .touched_objects();
     let (backups, writer) = store();
-    // Without the finalizers it would never see that its own is there.
+    // Without this predicate the controller would not see that its finalizer was added.
     let changed = predicates::generation.combine(predicates::finalizers);
     let primary = watcher(Api::<Backup>::all(client.clone()), config())
         .default_backoff()
@@ -129,7 +129,7 @@ impl OperatorContext {
         Ok(Arc::new(made))
     }
 
-    /// Says in the status how the Job goes, if it does not say so already.
+    /// Updates the status from the Job, unless it is up to date.
     async fn update_status(&self, backup: &Backup, job: &Job) -> Result<(), OperatorError> {
         let before = backup.status.clone().unwrap_or_default();
         let after = status(backup, job, &before);

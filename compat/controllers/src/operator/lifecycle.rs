@@ -1,5 +1,5 @@
-//! The life of a Backup, as anybody can see it through the API: the same for every
-//! operator, in whatever language, on whatever server.
+//! The lifecycle test of a Backup operator. It uses only the API, so the checks are equal for every
+//! operator, in any language and on any server.
 
 use backup_operator::{Backup, BackupPhase, BackupSpec, BackupStatus, Vault, install};
 use k8s_openapi::api::batch::v1::Job;
@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::time::Duration;
 use tokio::process::{Child, Command};
 
-/// How long something may take that should happen.
+/// The time limit for each expected change.
 const TIMEOUT: Duration = Duration::from_secs(60);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const FINALIZER: &str = "example.com/backup-operator";
@@ -21,13 +21,13 @@ const NAME: &str = "nightly";
 
 #[derive(clap::Args)]
 pub(crate) struct LifecycleArgs {
-    /// The operator, and what it is told. It finds the server by KUBECONFIG and keeps its
-    /// copies in BACKUP_VAULT.
+    /// The command of the operator, with its arguments. The operator finds the server by KUBECONFIG
+    /// and keeps its copies in BACKUP_VAULT.
     #[arg(required = true, trailing_var_arg = true)]
     operator: Vec<OsString>,
 }
 
-/// What did not come true.
+/// Why the lifecycle test failed.
 #[derive(Debug, thiserror::Error)]
 enum LifecycleError {
     #[error("within {TIMEOUT:?} it did not come true that {0}")]
@@ -42,7 +42,7 @@ enum LifecycleError {
 
 type CheckResult = Result<(), LifecycleError>;
 
-/// Says what must be so.
+/// Fails if a condition does not hold.
 fn check(what: &str, is_so: bool) -> CheckResult {
     if is_so {
         Ok(())
@@ -57,7 +57,7 @@ struct LifecycleScenario {
     vault: Vault,
     directory: tempfile::TempDir,
     command: Vec<OsString>,
-    /// How many Backups were made to know that everything before was seen.
+    /// The number of marker Backups created so far, see `wait_for_marker`.
     markers: usize,
 }
 
@@ -102,7 +102,7 @@ impl LifecycleScenario {
         Ok(operator.kill_on_drop(true).spawn()?)
     }
 
-    /// What was just defined takes a moment.
+    /// A CRD is not served immediately after it was installed.
     async fn wait_until_served(&self) -> CheckResult {
         self.eventually("Backups are served", async || {
             Ok(self.backups.list(&ListParams::default()).await.is_ok())
@@ -110,7 +110,7 @@ impl LifecycleScenario {
         .await
     }
 
-    /// A server without a garbage collector has Jobs of an earlier run.
+    /// A server without a garbage collector still has the Jobs of an earlier run.
     async fn delete_leftover_jobs(&self) -> CheckResult {
         for job in self.jobs.list(&ListParams::default()).await? {
             self.jobs
@@ -153,7 +153,7 @@ impl LifecycleScenario {
         check("a condition says that it is complete", complete)
     }
 
-    /// A new generation gets a new Job; the old one stays for a week.
+    /// A new generation gets a new Job; the old Job is kept for a week.
     async fn check_spec_change(&mut self) -> CheckResult {
         self.patch_backup(json!({"spec": {"source": "/more"}}))
             .await?;
@@ -166,7 +166,7 @@ impl LifecycleScenario {
         )
     }
 
-    /// Of the Jobs that are not the newest, those go that ended more than a week ago.
+    /// Jobs other than the newest are deleted if they ended more than a week ago.
     async fn check_expired_jobs_deleted(&self) -> CheckResult {
         self.set_job_status("nightly-2", completed_status(&days_ago(9), &days_ago(8)))
             .await?;
@@ -182,7 +182,7 @@ impl LifecycleScenario {
         .await
     }
 
-    /// A change that asks for nothing leads to no write.
+    /// A change that requires no action leads to no write.
     async fn check_no_redundant_writes(&mut self) -> CheckResult {
         self.wait_for_marker().await?;
         let job = self.jobs.get("nightly-3").await?.resource_version();
@@ -197,7 +197,7 @@ impl LifecycleScenario {
         check("a Job that is as it should be is left alone", after == job)
     }
 
-    /// What others take away is made again, and their own changes stay.
+    /// A deleted Job is created again, and changes by other clients are kept.
     async fn check_foreign_changes(&self) -> CheckResult {
         let old = self.jobs.get("nightly-3").await?.uid();
         self.jobs
@@ -227,7 +227,7 @@ impl LifecycleScenario {
         )
     }
 
-    /// One that comes back finds everything as it should be.
+    /// A restarted operator finds everything up to date and writes nothing.
     async fn check_operator_restart(
         &mut self,
         mut operator: Child,
@@ -267,7 +267,7 @@ impl LifecycleScenario {
             retention_days: 0,
         };
         let mut backup = json!(Backup::new(name, spec));
-        // The server knows the default.
+        // The server sets the default.
         if let Value::Object(spec) = &mut backup["spec"] {
             spec.remove("retentionDays");
         }
@@ -278,7 +278,8 @@ impl LifecycleScenario {
         Ok(())
     }
 
-    /// When the operator has seen to a later Backup, it has seen everything before it.
+    /// Creates a marker Backup and waits for its status. Then the operator has also processed every
+    /// earlier change.
     async fn wait_for_marker(&mut self) -> CheckResult {
         let name = marker(self.markers);
         self.markers += 1;
@@ -298,7 +299,7 @@ impl LifecycleScenario {
             .await?)
     }
 
-    /// What a job controller would do.
+    /// Does the work of a Job controller: sets the status of a Job.
     async fn set_job_status(&self, job: &str, status: Value) -> CheckResult {
         let patch = Patch::Merge(json!({"status": status}));
         let ours = PatchParams::default();
@@ -316,14 +317,14 @@ impl LifecycleScenario {
             .exists()
     }
 
-    /// The Jobs of the Backup that everything is about.
+    /// The Jobs of the Backup under test.
     async fn job_names(&self) -> Result<Vec<String>, LifecycleError> {
         let jobs = self.jobs.list(&ListParams::default()).await?;
         let names = jobs.items.iter().map(ResourceExt::name_any);
         Ok(names.filter(|name| name.starts_with(NAME)).collect())
     }
 
-    /// Waits until the status says this of the newest generation.
+    /// Waits until the status has this phase and Job for the newest generation.
     async fn wait_for_phase(&self, what: &str, phase: BackupPhase, job: &str) -> CheckResult {
         self.eventually(what, async || {
             let backup = self.backups.get(NAME).await?;

@@ -1,5 +1,5 @@
-//! The Backup operator of `examples/backup-operator`: on the runtime of kube-rs, and the
-//! life of a Backup by which all operators are judged.
+//! The Backup operator of `examples/backup-operator` on the kube-rs runtime, and the lifecycle test
+//! for all Backup operators.
 
 pub(crate) mod kube_rs;
 pub(crate) mod lifecycle;

@@ -1,10 +1,10 @@
-//! The little of DER that keys need.
+//! The subset of DER that signing keys and certificates need.
 
 const SEQUENCE: u8 = 0x30;
 const INTEGER: u8 = 0x02;
 const BIT_STRING: u8 = 0x03;
 const OCTET_STRING: u8 = 0x04;
-/// What SEC 1 writes behind the secret: the curve, and the public key.
+/// Context tags of SEC 1 behind the private key: the curve, and the public key.
 const CURVE: u8 = 0xa0;
 const PUBLIC: u8 = 0xa1;
 
@@ -18,14 +18,14 @@ const EC_P384: &[u8] = &[
     0x30, 0x10, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x05, 0x2b, 0x81, 0x04,
     0x00, 0x22,
 ];
-/// Where those name their curve.
+/// The offset of the curve's OID in the constants above.
 const CURVE_OID_OFFSET: usize = 11;
 /// `SEQUENCE { OID rsaEncryption, NULL }`
 const RSA: &[u8] = &[
     0x30, 0x0d, 0x06, 0x09, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0x0d, 0x01, 0x01, 0x01, 0x05, 0x00,
 ];
 
-/// What kind of key, and the key as its algorithm writes it.
+/// A public key: its algorithm, and its encoding for that algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpkiKey<'a> {
     P256(&'a [u8]),
@@ -33,7 +33,7 @@ pub(super) enum SpkiKey<'a> {
     Rsa(&'a [u8]),
 }
 
-/// The `SubjectPublicKeyInfo` of a key.
+/// Encodes a key as `SubjectPublicKeyInfo`.
 pub(super) fn to_spki(key: SpkiKey<'_>) -> Vec<u8> {
     let (algorithm, bits) = match key {
         SpkiKey::P256(bits) => (EC_P256, bits),
@@ -62,7 +62,7 @@ fn encode_tagged(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The key in a `SubjectPublicKeyInfo`.
+/// Decodes a `SubjectPublicKeyInfo`.
 pub(super) fn from_spki(info: &[u8]) -> Option<SpkiKey<'_>> {
     let (inner, rest) = read_tagged(SEQUENCE, info)?;
     if !rest.is_empty() {
@@ -80,7 +80,7 @@ pub(super) fn from_spki(info: &[u8]) -> Option<SpkiKey<'_>> {
     })
 }
 
-/// Modulus and exponent of an RSA key, without leading zeros.
+/// The modulus and exponent of an RSA key, without leading zeros.
 pub(super) fn rsa_numbers(key: &[u8]) -> Option<(&[u8], &[u8])> {
     let (inner, _) = read_tagged(SEQUENCE, key)?;
     let (modulus, rest) = read_tagged(INTEGER, inner)?;
@@ -89,14 +89,15 @@ pub(super) fn rsa_numbers(key: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((&modulus[trim(modulus)..], &exponent[trim(exponent)..]))
 }
 
-/// A key on a curve as SEC 1 writes it, in files that say `EC PRIVATE KEY`.
+/// An EC private key in SEC 1 format (PEM label `EC PRIVATE KEY`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sec1Key<'a> {
     pub(super) secret: &'a [u8],
     pub(super) public: SpkiKey<'a>,
 }
 
-/// `None` as well if it does not say its public half, or is on a curve that we do not know.
+/// Parses a SEC 1 private key; `None` as well if it lacks the public key or its curve is
+/// unsupported.
 pub(super) fn parse_sec1(key: &[u8]) -> Option<Sec1Key<'_>> {
     let (inner, rest) = read_tagged(SEQUENCE, key)?;
     let (version, after) = read_tagged(INTEGER, inner)?;
@@ -112,7 +113,7 @@ pub(super) fn parse_sec1(key: &[u8]) -> Option<Sec1Key<'_>> {
     let (bits, _) = read_tagged(BIT_STRING, public)?;
     let bits = bits.strip_prefix(&[0])?;
     let on = |algorithm: &[u8]| curve.is_none_or(|curve| curve == &algorithm[CURVE_OID_OFFSET..]);
-    // The curve need not be said; points on it are as long as they are.
+    // The curve is optional in SEC 1; the length of the public key identifies it.
     let public = match bits.len() {
         65 if on(EC_P256) => SpkiKey::P256(bits),
         97 if on(EC_P384) => SpkiKey::P384(bits),
@@ -121,12 +122,12 @@ pub(super) fn parse_sec1(key: &[u8]) -> Option<Sec1Key<'_>> {
     Some(Sec1Key { secret, public })
 }
 
-/// The `SubjectPublicKeyInfo` in a certificate.
+/// The `SubjectPublicKeyInfo` of a certificate.
 pub(super) fn certificate_spki(certificate: &[u8]) -> Option<&[u8]> {
     let (certificate, _) = read_tagged(SEQUENCE, certificate)?;
     let (mut fields, _) = read_tagged(SEQUENCE, certificate)?;
-    // A version may stand before the number, the algorithm, the issuer, the validity and
-    // the subject.
+    // The optional version, serial number, signature algorithm, issuer, validity and subject come
+    // first.
     let before = if fields.first() == Some(&0xa0) { 6 } else { 5 };
     for _ in 0..before {
         (_, fields) = read_any(fields)?;
@@ -135,12 +136,12 @@ pub(super) fn certificate_spki(certificate: &[u8]) -> Option<&[u8]> {
     fields.get(..fields.len() - rest.len())
 }
 
-/// The content of the first value, and what follows it.
+/// The content of the first value, if it has this tag, and the bytes behind it.
 fn read_tagged(tag: u8, from: &[u8]) -> Option<(&[u8], &[u8])> {
     read_any(from).filter(|_| from.first() == Some(&tag))
 }
 
-/// The same for a value of any kind.
+/// The content of the first value with any tag, and the bytes behind it.
 fn read_any(from: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, rest) = from.split_first()?;
     let (&first, mut rest) = rest.split_first()?;

@@ -1,4 +1,4 @@
-//! Keys that sign tokens, and their public halves.
+//! Signing keys of service account tokens, and their public halves.
 
 use super::der::{self, SpkiKey};
 use base64::Engine;
@@ -39,11 +39,11 @@ enum SigningKeyPair {
     Rsa(Box<RsaKeyPair>),
 }
 
-/// Not a secret.
+/// A key that verifies tokens. It holds no secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PublicKey {
     kind: KeyAlgorithm,
-    /// As the algorithm writes it.
+    /// The public key in the encoding of its algorithm.
     bits: Vec<u8>,
     id: String,
 }
@@ -55,12 +55,13 @@ enum KeyAlgorithm {
     Rsa,
 }
 
-/// What keys on curves sign with.
+/// The signature algorithms of the supported curves.
 const CURVES: [(KeyAlgorithm, &EcdsaSigningAlgorithm); 2] = [
     (KeyAlgorithm::P256, &ECDSA_P256_SHA256_FIXED_SIGNING),
     (KeyAlgorithm::P384, &ECDSA_P384_SHA384_FIXED_SIGNING),
 ];
-/// What `openssl ecparam` writes before a key, and the key says again.
+/// The PEM block that `openssl ecparam` writes before a key; it is ignored, because the key repeats
+/// it.
 const EC_PARAMETERS_LABEL: &str = "EC PARAMETERS";
 
 impl fmt::Debug for SigningKey {
@@ -76,10 +77,10 @@ impl fmt::Debug for PublicKey {
 }
 
 impl SigningKey {
-    /// A new key, and its PEM.
+    /// Generates a key; returns it with its PEM encoding.
     ///
     /// # Errors
-    /// If the machine has no randomness.
+    /// If the system's random number generator fails.
     pub fn generate() -> Result<(Self, String), KeyError> {
         let random = SystemRandom::new();
         let made = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random);
@@ -88,8 +89,10 @@ impl SigningKey {
         Ok((Self::from_pem(text.as_bytes())?, text))
     }
 
+    /// Reads a private key from a PEM file.
+    ///
     /// # Errors
-    /// If there is no key that can sign in it.
+    /// If the file has no usable private key.
     pub fn from_pem(text: &[u8]) -> Result<Self, KeyError> {
         let (label, bytes) = pem_blocks(text).into_iter().next().ok_or(KeyError::NoPem)?;
         Self::from_block(&label, &bytes)
@@ -158,10 +161,10 @@ impl PublicKey {
         }
     }
 
-    /// All keys in a file: public ones, and those of private ones and of certificates.
+    /// All public keys in a PEM file, also those of private keys and certificates.
     ///
     /// # Errors
-    /// If there is none, or one that we cannot use.
+    /// If there is none, or one of an unsupported type.
     pub fn all_from_pem(text: &[u8]) -> Result<Vec<Self>, KeyError> {
         let blocks = pem_blocks(text);
         if blocks.is_empty() {
@@ -180,7 +183,7 @@ impl PublicKey {
         blocks.into_iter().map(read).collect()
     }
 
-    /// The hash of the key by which tokens name it.
+    /// The key ID (`kid`): a hash of the public key.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -205,7 +208,7 @@ impl PublicKey {
         key.verify(message, signature).is_ok()
     }
 
-    /// As a set of keys for others has it.
+    /// The public key as an entry of a JSON Web Key Set.
     #[must_use]
     pub fn jwk(&self) -> Value {
         let number = |bytes: &[u8]| URL_SAFE_NO_PAD.encode(bytes);
@@ -233,7 +236,7 @@ impl PublicKey {
     }
 }
 
-/// A key of PKCS#8 on one of our curves.
+/// Reads a PKCS#8 key on one of the supported curves.
 fn ec_from_pkcs8(bytes: &[u8]) -> Option<SigningKeyPair> {
     let random = SystemRandom::new();
     CURVES.into_iter().find_map(|(kind, algorithm)| {
@@ -242,7 +245,7 @@ fn ec_from_pkcs8(bytes: &[u8]) -> Option<SigningKeyPair> {
     })
 }
 
-/// A key of SEC 1.
+/// Reads a SEC 1 key.
 fn ec_from_sec1(bytes: &[u8]) -> Option<SigningKeyPair> {
     let key = der::parse_sec1(bytes)?;
     let (kind, public) = match key.public {
@@ -267,7 +270,7 @@ fn to_pem(label: &str, bytes: &[u8]) -> String {
     out + &format!("-----END {label}-----\n")
 }
 
-/// The labels and contents of a PEM file, but for what says nothing of keys.
+/// The labels and contents of the PEM blocks that can hold a key; other blocks are skipped.
 fn pem_blocks(text: &[u8]) -> Vec<(String, Vec<u8>)> {
     let text = String::from_utf8_lossy(text);
     let mut found = Vec::new();

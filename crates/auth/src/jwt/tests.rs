@@ -1,4 +1,4 @@
-//! What an attacker would try.
+//! Attacks on token verification, and accepted key formats.
 
 use super::*;
 
@@ -31,7 +31,7 @@ fn keys() -> (SigningKey, Vec<PublicKey>) {
     (key, public)
 }
 
-/// As a token is believed at a time.
+/// Verifies a token and its times.
 fn check(token: &[u8], keys: &[PublicKey], issuer: &str, now: i64) -> Result<JwtClaims, JwtError> {
     let claims = verify(token, keys, issuer)?;
     claims.check_times(now).map(|()| claims)
@@ -61,7 +61,7 @@ fn jwt_verifies_only_within_its_validity() {
     );
 }
 
-/// Each of its times alone makes it worthless.
+/// A single invalid time claim is enough to reject a token.
 #[test]
 fn jwt_with_bad_nbf_iat_or_exp_is_rejected() {
     let of = |exp, nbf, iat| JwtClaims {
@@ -83,7 +83,7 @@ fn jwt_with_bad_nbf_iat_or_exp_is_rejected() {
     }
 }
 
-/// What the token says about its algorithm only ever makes it worse.
+/// Header parameters can only make a token invalid; they never change the algorithm.
 #[test]
 fn jwt_with_forged_header_is_rejected() {
     let (key, public) = keys();
@@ -136,7 +136,7 @@ fn jwt_with_forged_header_is_rejected() {
     }
 }
 
-/// A subject must be the account that is named beside it.
+/// The subject must be the service account in the `kubernetes.io` claim.
 #[test]
 fn jwt_subject_must_match_service_account_claims() {
     let (key, public) = keys();
@@ -149,7 +149,7 @@ fn jwt_subject_must_match_service_account_claims() {
     );
 }
 
-/// A 2048 bit key as `openssl genrsa` and `openssl genpkey` write it.
+/// A 2048-bit RSA key as `openssl genrsa` and `openssl genpkey` write it.
 #[test]
 fn rsa_pem_keys_are_read() {
     let (key, text) = SigningKey::generate().unwrap();
@@ -183,8 +183,8 @@ fn rsa_pem_keys_are_read() {
     );
 }
 
-/// Keys on curves, as `openssl ecparam` and `openssl ec` write them (SEC 1, the first with its
-/// curve in a block of its own), and as `openssl genpkey` does (PKCS#8).
+/// EC keys as `openssl ecparam` and `openssl ec` write them (SEC 1, the first with its curve in a
+/// separate block), and as `openssl genpkey` does (PKCS#8).
 #[test]
 fn ec_pem_keys_are_read() {
     let p256: [&[u8]; 2] = [
@@ -210,7 +210,7 @@ fn ec_pem_keys_are_read() {
             assert_eq!(check(token.as_bytes(), &public, ISSUER, NOW), Ok(claims()));
         }
     }
-    // Something else before the key; another curve.
+    // An unrelated block before the key; then an unsupported curve.
     let whole = p256[0];
     let text = String::from_utf8_lossy(whole).replace("EC PARAMETERS", "OTHER");
     assert!(SigningKey::from_pem(text.as_bytes()).is_err());

@@ -1,30 +1,32 @@
-//! Which part of some rules others do not allow.
+//! Rule coverage for RBAC escalation checks: which of the wanted rules the held rules do not cover
+//! (upstream: `validation.Covers`).
 //!
-//! A rule stands for the product of its groups, resources, verbs and names. The product
-//! itself is never made: three kilobytes of rule can stand for a hundred million parts.
-//! The dimensions are walked one after another, with those held rules that allow all
-//! values chosen so far. Whatever has been seen to be allowed for a set of held rules is
-//! not walked again for the same set, and what is missing is told up to a bound.
+//! A rule stands for the product of its groups, resources, verbs and names. The product itself is
+//! never materialized: three kilobytes of rule can stand for a hundred million combinations. The
+//! dimensions are walked one after another, together with those held rules that allow all values
+//! chosen so far. A set of held rules that has been found to cover everything else is not walked
+//! again, and the number of reported combinations is bounded.
 
 use super::policy_rule::{PolicyRule, WILDCARD};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// How many parts are told, and how long they may be together. One is always told.
+/// Bounds of the report: the number of uncovered rules and their total size. At least one is
+/// reported.
 const REPORTED_RULES_MAX: usize = 1_000;
 const REPORTED_BYTES_MAX: usize = 256 * 1024;
-/// Looks at a held rule, besides some for each value of the rules. To decide exactly can
-/// cost the square of the rules and more, which nobody's rules need. What is not decided
-/// by then counts as missing.
+/// Bound of the number of held rules examined, apart from some for each value of the rules. Exact
+/// coverage can cost the square of the number of rules and more, which realistic rules do not need.
+/// Rules undecided at the bound count as uncovered.
 const STEPS_MAX: usize = 2_000_000;
 const STEPS_PER_VALUE: usize = 64;
 
-/// What some rules do not allow of others.
+/// The part of the wanted rules that the held rules do not cover.
 #[derive(Debug, Default)]
 pub(crate) struct UncoveredRules {
     /// Broken down: each has one verb, one resource or path, and at most one name.
     pub(crate) parts: Vec<PolicyRule>,
-    /// Whether there is more than is told.
+    /// Whether the report is truncated.
     pub(crate) more: bool,
 }
 
@@ -35,7 +37,7 @@ impl UncoveredRules {
     }
 }
 
-/// What `held` does not allow of `wanted`; empty only if it allows everything.
+/// The part of `wanted` that `held` does not cover; empty only if everything is covered.
 #[must_use]
 pub(crate) fn uncovered_rules(held: &[PolicyRule], wanted: &[PolicyRule]) -> UncoveredRules {
     let values = held.iter().chain(wanted).map(count_values).sum::<usize>();
@@ -66,14 +68,14 @@ fn count_values(rule: &PolicyRule) -> usize {
     1 + lists.iter().map(|list| list.len()).sum::<usize>()
 }
 
-/// Held rules by number, ascending.
+/// Indices of held rules, ascending.
 type RuleIds = Vec<u32>;
 
-/// Which rules allow a value of one dimension.
+/// The held rules that allow each value of one dimension.
 #[derive(Default)]
 struct Dimension<'r> {
     by_value: BTreeMap<&'r str, RuleIds>,
-    /// Those that allow every value.
+    /// Rules that allow every value (`*`).
     all: RuleIds,
 }
 
@@ -91,7 +93,7 @@ impl<'r> Dimension<'r> {
         }
     }
 
-    /// Those that allow one of some values.
+    /// The rules that allow at least one of the values.
     fn allowing(&self, values: &[&str]) -> RuleIds {
         let lists = values.iter().filter_map(|&value| self.by_value.get(value));
         union(lists.chain([&self.all]).map(Vec::as_slice))
@@ -105,17 +107,17 @@ fn union<'n>(lists: impl Iterator<Item = &'n [u32]>) -> RuleIds {
     numbers
 }
 
-/// The held rules by what they allow. Those about resources and those about paths are
-/// apart, as their verbs are, too.
+/// Index of the held rules. Resource rules and non-resource rules are separate, and so are their
+/// verbs.
 struct RuleIndex<'r> {
     groups: Dimension<'r>,
     resources: Dimension<'r>,
     verbs: Dimension<'r>,
     names: Dimension<'r>,
     paths: Dimension<'r>,
-    /// What a path begins with, by its length: there are few lengths.
+    /// Path prefixes, grouped by length: there are few distinct lengths.
     prefixes: BTreeMap<usize, BTreeMap<&'r str, RuleIds>>,
-    /// Those that are about named objects: they say nothing about paths.
+    /// Rules with resource names. They do not apply to paths.
     named: BTreeSet<u32>,
 }
 
@@ -182,7 +184,7 @@ impl<'r> RuleIndex<'r> {
     }
 }
 
-/// What a value is of.
+/// The dimensions of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum DimensionKind {
     Group,
@@ -194,7 +196,7 @@ enum DimensionKind {
 
 /// One value of a wanted rule, and the held rules that allow it.
 struct DimensionValue<'w> {
-    /// `None`: every object, whatever its name.
+    /// `None`: every resource name.
     value: Option<&'w str>,
     allowed_by: Rc<RuleIds>,
 }
@@ -205,20 +207,20 @@ impl DimensionValue<'_> {
     }
 }
 
-/// What ends a search early.
+/// Why a search ends early.
 #[derive(Debug, PartialEq, Eq)]
 enum SearchLimit {
-    /// Enough is told.
+    /// The report is full.
     OutputFull,
-    /// It has cost enough.
+    /// The step budget is used up.
     StepsExhausted,
 }
 
 struct CoverSearch<'r> {
     index: RuleIndex<'r>,
-    /// Who allows a value, for those that were asked about.
+    /// Cache of the held rules that allow a value.
     known: BTreeMap<(DimensionKind, String), Rc<RuleIds>>,
-    /// How many are left.
+    /// The remaining step budget.
     steps_left: usize,
     reported_bytes: usize,
     missing: UncoveredRules,
@@ -228,7 +230,7 @@ impl CoverSearch<'_> {
     fn rule(&mut self, wanted: &PolicyRule) -> Result<(), SearchLimit> {
         let decided = self.resources(wanted).and_then(|()| self.paths(wanted));
         if decided == Err(SearchLimit::StepsExhausted) {
-            // Nobody gives away what they are not known to have.
+            // Undecided rules count as uncovered, so the check fails closed.
             self.missing.parts.push(wanted.clone());
         }
         decided
@@ -304,7 +306,7 @@ impl CoverSearch<'_> {
         Ok(())
     }
 
-    /// Tells what is missing of a product of choices.
+    /// Reports the uncovered part of a product of values.
     fn product(
         &mut self,
         dimensions: &[Vec<DimensionValue<'_>>],
@@ -326,8 +328,7 @@ impl CoverSearch<'_> {
         walk.walk(candidates).map(drop)
     }
 
-    /// All held rules that may matter: those that allow something in the dimension in which
-    /// they are fewest.
+    /// The candidate rules: those that allow a value in the dimension with the fewest such rules.
     fn candidates(
         &mut self,
         dimensions: &[Vec<DimensionValue<'_>>],
@@ -341,7 +342,7 @@ impl CoverSearch<'_> {
         Ok(union(fewest.iter().map(|c| c.allowed_by.as_slice())))
     }
 
-    /// From which dimension on a candidate allows everything.
+    /// The dimension from which on a candidate allows all remaining values.
     fn whole_from(
         &mut self,
         dimensions: &[Vec<DimensionValue<'_>>],
@@ -387,7 +388,7 @@ fn owned(value: Option<&str>) -> Vec<String> {
     value.iter().map(|&value| value.to_owned()).collect()
 }
 
-/// Makes a part of the values that were chosen.
+/// Builds a broken-down rule from the chosen values.
 type RuleBuilder<'p> = &'p dyn Fn(&[Option<&str>]) -> PolicyRule;
 
 struct ProductWalk<'a, 'r, 'w> {
@@ -396,13 +397,14 @@ struct ProductWalk<'a, 'r, 'w> {
     whole_from: BTreeMap<u32, usize>,
     part: RuleBuilder<'a>,
     chosen: Vec<Option<&'w str>>,
-    /// By how much was chosen: for which held rules everything else is allowed.
+    /// By the number of chosen values: sets of held rules that are known to allow all remaining
+    /// values.
     allowed: BTreeSet<(usize, RuleIds)>,
 }
 
 impl ProductWalk<'_, '_, '_> {
-    /// Whether the candidates, which allow what is chosen, allow everything else, too. Tells
-    /// what they do not.
+    /// Whether the candidates, which allow the values chosen so far, allow all remaining values
+    /// too. Reports those that they do not allow.
     fn walk(&mut self, candidates: RuleIds) -> Result<bool, SearchLimit> {
         let depth = self.chosen.len();
         let Some(choices) = self.dimensions.get(depth) else {

@@ -1,4 +1,4 @@
-//! Nobody gives away what they do not have.
+//! The RBAC escalation check: a user cannot grant permissions that they do not hold.
 
 use super::cover::uncovered_rules;
 use super::policy::Policy;
@@ -7,10 +7,10 @@ use crate::user::User;
 use optik_object::quote;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Stands at the end of a list that does not name everything.
+/// The last list item if the list of missing rules is truncated.
 const TRUNCATION_MARK: &str = "(and more)";
 
-/// What a user would give away without having it, as a sentence; `None` if nothing.
+/// The error message for a user who grants rules that they do not hold; `None` if they hold all.
 #[must_use]
 pub fn escalation(
     policy: &Policy,
@@ -44,7 +44,7 @@ pub fn escalation(
     Some(text)
 }
 
-/// Everything: what it takes to let a role gather rules from others.
+/// Rules that allow everything. A user needs them to set the `aggregationRule` of a ClusterRole.
 #[must_use]
 pub fn full_authority() -> Vec<PolicyRule> {
     let all = || vec!["*".to_owned()];
@@ -63,11 +63,11 @@ pub fn full_authority() -> Vec<PolicyRule> {
     ]
 }
 
-/// What is said to those who do not have it.
+/// The error message for users without full authority.
 pub const FULL_AUTHORITY_NEEDED: &str =
     "must have cluster-admin privileges to use the aggregationRule";
 
-/// The verbs that are missing of one thing stand together.
+/// Formats missing rules; verbs of the same resource are combined.
 fn describe_rules(missing: Vec<PolicyRule>) -> BTreeSet<String> {
     let mut together: BTreeMap<PolicyRule, Vec<String>> = BTreeMap::new();
     for rule in missing {

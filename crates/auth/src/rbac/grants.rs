@@ -1,37 +1,36 @@
-//! The rules that apply to a user at one place, compiled so that a question costs a few
-//! lookups.
+//! The compiled RBAC rules of one user in one scope: a decision costs a few lookups.
 
 use super::policy_rule::{PolicyRule, WILDCARD};
 use crate::attributes::{AccessTarget, AuthorizationAttributes, ResourceAttributes};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is allowed, all rules taken together. A rule is kept once, however many things it
-/// is about: as large as the rules is all this may be.
+/// An index of rules. A rule is stored once, however many resources it names, so the index is about
+/// as large as the rules.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     rules: Vec<Grant>,
-    /// Of rules about every resource and subresource.
+    /// Rules about all resources and subresources (`*`).
     everything: Vec<u32>,
-    /// By resource, then by subresource; a resource itself has the empty one. The
-    /// resource `*` stands for `*/scale`.
+    /// Rules by resource, then by subresource; the empty subresource is the resource itself. The
+    /// resource `*` is that of rules such as `*/scale`.
     resources: BTreeMap<Box<str>, BTreeMap<Box<str>, Vec<u32>>>,
     paths: BTreeMap<Box<str>, Vec<u32>>,
-    /// What a path begins with.
+    /// Rules by path prefix.
     prefixes: Vec<(Box<str>, u32)>,
-    /// Roles that are bound, but missing.
+    /// Errors of bindings whose role is missing.
     pub(super) errors: Vec<String>,
 }
 
 #[derive(Debug)]
 struct Grant {
-    /// `None`: every group.
+    /// `None`: all API groups.
     groups: Option<SortedStrings>,
     verbs: VerbMask,
-    /// `None`: every name.
+    /// `None`: all resource names.
     names: Option<SortedStrings>,
 }
 
-/// Sorted.
+/// A sorted list of strings.
 #[derive(Debug)]
 struct SortedStrings(Box<[Box<str>]>);
 
@@ -44,7 +43,7 @@ impl SortedStrings {
     }
 
     fn has(&self, wanted: &str) -> bool {
-        // Nearly all of them are this short, and then looking is faster than searching.
+        // Most lists have one item; a comparison is faster than a binary search.
         if let [only] = &*self.0 {
             return **only == *wanted;
         }
@@ -52,7 +51,7 @@ impl SortedStrings {
     }
 }
 
-/// A set of verbs; the usual ones are bits.
+/// A set of verbs. Common verbs are bits.
 #[derive(Debug, Default)]
 struct VerbMask {
     bits: u16,
@@ -93,7 +92,8 @@ impl VerbMask {
             return true;
         }
         match bit(verb) {
-            // Nobody asks for `*` but impersonation, and a rule that says so was seen above.
+            // Only impersonation checks the verb `*`, and rules with the verb `*` were handled
+            // above.
             EVERY_VERB | 0 => self.others.contains(verb),
             bit => self.bits & bit != 0,
         }
@@ -127,7 +127,7 @@ impl Grants {
     fn add_resource(&mut self, resource: &str, number: u32) {
         let numbers = match resource.split_once('/') {
             None if resource == WILDCARD => &mut self.everything,
-            // A subresource without a name is nobody's.
+            // A rule with an empty subresource (`pods/`) matches nothing.
             Some((_, "")) => return,
             None => self.entry(resource, ""),
             Some((above, below)) => self.entry(above, below),
@@ -169,7 +169,7 @@ impl Grants {
     }
 }
 
-/// A rule that says the same again says it once.
+/// Appends a rule index unless it is the last one already.
 fn push_unique(numbers: &mut Vec<u32>, number: u32) {
     if numbers.last() != Some(&number) {
         numbers.push(number);

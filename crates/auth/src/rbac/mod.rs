@@ -1,8 +1,8 @@
-//! Roles and bindings: what they say, and what follows from all of them together.
+//! RBAC: roles, bindings, and the policy that follows from them.
 //!
-//! [`BenchCommand`] and [`RoleBinding`] are read from stored objects. A [`Policy`] is all of them at
-//! one revision; it compiles what a user may do when the user first asks, and keeps that
-//! for as long as it lives. A new revision is a new policy.
+//! [`Role`] and [`RoleBinding`] are read from stored objects. A [`Policy`] is the set of all of
+//! them at one revision. It compiles the rules of a user at the user's first request and caches
+//! them for its lifetime. A new revision is a new policy.
 
 mod cover;
 mod escalation;

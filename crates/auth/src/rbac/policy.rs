@@ -1,4 +1,4 @@
-//! All roles and bindings at one revision.
+//! The RBAC policy: all roles and bindings at one revision, with compiled rules per user.
 
 use super::grants::Grants;
 use super::policy_rule::PolicyRule;
@@ -9,26 +9,26 @@ use optik_object::quote;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// How many users are remembered before all are forgotten.
+/// Number of cached users; above it, the whole cache is cleared.
 const USERS_MAX: usize = 10_000;
-/// And of each, how many namespaces.
+/// Number of cached namespaces per user.
 const NAMESPACES_PER_USER_MAX: usize = 1_000;
 
-/// An answer, and why.
+/// A decision and its reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RbacDecision {
     pub allowed: bool,
     pub reason: String,
 }
 
-/// Names by namespace and name; the namespace is empty for those of the whole cluster.
+/// Namespace and name; the namespace is empty for cluster-scoped objects.
 type NamespacedKey = (Box<str>, Box<str>);
 
-/// Immutable but for what it remembers about users.
+/// An RBAC policy. Immutable except for its cache of compiled rules.
 #[derive(Debug, Default)]
 pub struct Policy {
     table: RoleTable,
-    /// Which bindings name a user, a group or a service account.
+    /// Bindings by subject: user, group or service account.
     by_user: BTreeMap<String, BTreeSet<NamespacedKey>>,
     by_group: BTreeMap<String, BTreeSet<NamespacedKey>>,
     users: RwLock<BTreeMap<String, Vec<UserGrants>>>,
@@ -40,14 +40,14 @@ struct RoleTable {
     bindings: BTreeMap<NamespacedKey, Arc<RoleBinding>>,
 }
 
-/// What is known about users of a name. Groups may differ between credentials.
+/// The cached rules of a user name. Credentials with the same name may have different groups.
 #[derive(Debug)]
 struct UserGrants {
     groups: Vec<String>,
     places: BTreeMap<Box<str>, Arc<Grants>>,
 }
 
-/// Changes a policy into the next one.
+/// Builds the next policy from an existing one.
 #[derive(Debug)]
 pub struct PolicyEditor {
     table: RoleTable,
@@ -100,7 +100,7 @@ fn namespaced_key(namespace: &str, name: &str) -> NamespacedKey {
     (namespace.into(), name.into())
 }
 
-/// What the service account of a subject is called as a user.
+/// The user name of a service account subject.
 fn service_account_user(subject: &Subject, binding_namespace: &str) -> Option<String> {
     let namespace = match subject.namespace.as_str() {
         "" => binding_namespace,
@@ -122,7 +122,7 @@ impl Policy {
         roles.map(|(_, role)| &**role)
     }
 
-    /// Whether a user may do this. Costs a few lookups once the user is known.
+    /// Whether a request is allowed. Costs a few lookups once the user's rules are cached.
     #[must_use]
     pub fn allows(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> bool {
         let namespace = asked.namespace();
@@ -132,7 +132,7 @@ impl Policy {
                 && self.with_grants(user, namespace, |grants| grants.allows(asked)))
     }
 
-    /// Why a user may not: roles that are missing; mostly nothing.
+    /// Why a request may have been denied: the bound roles that do not exist. Usually empty.
     #[must_use]
     pub fn unresolved_roles(&self, user: &User, namespace: &str) -> String {
         let errors_at = |place: &str| self.with_grants(user, place, |grants| grants.errors.clone());
@@ -140,7 +140,7 @@ impl Policy {
         if !namespace.is_empty() {
             errors.extend(errors_at(namespace));
         }
-        // Said once, however often it is found.
+        // Each message is reported once.
         let mut seen = BTreeSet::new();
         errors.retain(|error| seen.insert(error.clone()));
         match errors.as_slice() {
@@ -150,7 +150,7 @@ impl Policy {
         }
     }
 
-    /// The same answer as [`Self::allows`], with the binding that gives it.
+    /// The same decision as [`Self::allows`], with the binding that allows the request.
     #[must_use]
     pub fn decide(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> RbacDecision {
         if user.is_master() {
@@ -178,8 +178,8 @@ impl Policy {
         }
     }
 
-    /// All rules that apply to a user somewhere, in the order of their bindings; and what
-    /// kept further ones from being found.
+    /// All rules that apply to a user in a namespace, in the order of the bindings, and the errors
+    /// of bindings that could not be resolved.
     #[must_use]
     pub fn rules_for(&self, user: &User, namespace: &str) -> (Vec<PolicyRule>, Vec<String>) {
         let (mut rules, mut errors) = (Vec::new(), Vec::new());
@@ -192,10 +192,10 @@ impl Policy {
         (rules, errors)
     }
 
-    /// The role that a binding in a namespace refers to.
+    /// Resolves the role reference of a binding in a namespace.
     ///
     /// # Errors
-    /// A sentence, if there is none.
+    /// The message, if the role does not exist.
     pub fn role(&self, reference: &RoleRef, namespace: &str) -> Result<&Role, String> {
         let (namespace, plural) = match reference.kind() {
             Some(RoleKind::Role) => (namespace, "role"),
@@ -215,8 +215,8 @@ impl Policy {
         })
     }
 
-    /// The bindings that apply to a user: those of the cluster, then those of a namespace,
-    /// each with the first subject that is this user.
+    /// The bindings that apply to a user: cluster-wide ones, then those of a namespace, each with
+    /// the first subject that matches the user.
     fn bindings_of<'a>(
         &'a self,
         user: &'a User,
@@ -253,7 +253,8 @@ impl Policy {
         bindings.map(|binding| &**binding).collect()
     }
 
-    /// What is allowed to a user at one place: a namespace, or the whole cluster.
+    /// Calls `then` with the compiled rules of a user in one scope: a namespace, or the whole
+    /// cluster.
     fn with_grants<T>(&self, user: &User, place: &str, then: impl Fn(&Grants) -> T) -> T {
         {
             let users = self.users.read().unwrap_or_else(PoisonError::into_inner);
@@ -286,7 +287,7 @@ impl Policy {
             users.clear();
         }
         let of_name = users.entry(user.name.clone()).or_default();
-        // The same name with ever other groups is no reason to keep them all.
+        // Bounds the cache when one user name comes with ever different groups.
         if of_name.len() >= NAMESPACES_PER_USER_MAX {
             of_name.clear();
         }
@@ -317,7 +318,7 @@ fn is_subject(subject: &Subject, user: &User, binding_namespace: &str) -> bool {
     }
 }
 
-/// `RoleBinding "rb1/default" of BenchCommand "r1" to User "bob"`
+/// `RoleBinding "rb1/default" of Role "r1" to User "bob"`
 fn describe_binding(binding: &RoleBinding, subject: &Subject) -> String {
     let (kind, name) = match binding.namespace.as_str() {
         "" => ("ClusterRoleBinding", binding.name.clone()),

@@ -1,10 +1,10 @@
-//! One rule: these verbs on these resources, or on these paths.
+//! An RBAC policy rule: verbs on resources, or on non-resource URLs.
 
 use crate::attributes::{AccessTarget, AuthorizationAttributes};
 use optik_object::quote;
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Everything, wherever it stands.
+/// Matches everything.
 pub(crate) const WILDCARD: &str = "*";
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -39,7 +39,7 @@ pub struct PolicyRule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// Nothing is a list, too.
+/// Deserializes `null` as an empty list.
 pub(crate) fn null_as_empty_list<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Vec<T>, D::Error> {
@@ -56,7 +56,7 @@ pub(crate) fn has_or_all(list: &[String], wanted: &str) -> bool {
 }
 
 impl PolicyRule {
-    /// Whether it allows this by itself. The index of a policy must say the same.
+    /// Whether the rule alone allows a request. The index in `grants.rs` must decide the same.
     #[must_use]
     pub fn allows(&self, asked: &AuthorizationAttributes<'_>) -> bool {
         if !has_or_all(&self.verbs, asked.verb) {
@@ -79,7 +79,8 @@ impl PolicyRule {
         }
     }
 
-    /// `{APIGroups:[""], Resources:["pods"], VerbMask:["get" "list"]}`
+    /// The rule in upstream's compact form: `{APIGroups:[""], Resources:["pods"], Verbs:["get"
+    /// "list"]}`
     pub(super) fn compact(&self) -> String {
         let parts = [
             ("APIGroups", &self.api_groups),
@@ -96,7 +97,7 @@ impl PolicyRule {
     }
 }
 
-/// `["a" "b"]`
+/// A list in Go's `%q` format: `["a" "b"]`
 pub(super) fn quoted(list: &[String]) -> String {
     let quoted: Vec<String> = list.iter().map(|item| quote(item)).collect();
     format!("[{}]", quoted.join(" "))
@@ -115,7 +116,7 @@ fn resource_matches(known: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// The same, or everything below `/a/*`.
+/// Whether a URL of a rule covers a path: they are equal, or the URL ends with `*` and is a prefix.
 fn url_covers(url: &str, path: &str) -> bool {
     url == path || (url.ends_with(WILDCARD) && path.starts_with(url.trim_end_matches(WILDCARD)))
 }

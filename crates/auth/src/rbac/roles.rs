@@ -1,4 +1,4 @@
-//! Roles and bindings as they are kept.
+//! Role, ClusterRole, RoleBinding and ClusterRoleBinding, decoded from stored JSON.
 
 use super::policy_rule::{PolicyRule, null_as_empty_list};
 use optik_object::selector::{LabelOperator, LabelRequirement, LabelSelector as Selector};
@@ -31,7 +31,7 @@ pub struct Role {
     pub aggregation: Option<AggregationRule>,
 }
 
-/// Takes the rules of others.
+/// The aggregation rule of a ClusterRole: its rules come from the selected ClusterRoles.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AggregationRule {
@@ -65,7 +65,7 @@ pub struct SelectorRequirement {
 }
 
 impl ClusterRoleSelector {
-    /// `None` if it makes no sense, and so selects nothing.
+    /// `None` if the selector is invalid; it then selects nothing.
     fn selector(&self) -> Option<Selector> {
         let equal = self
             .match_labels
@@ -115,7 +115,7 @@ pub struct RoleRef {
     pub name: String,
 }
 
-/// What a binding can refer to.
+/// The kinds that a role reference can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoleKind {
     Role,
@@ -147,6 +147,8 @@ pub struct Subject {
 }
 
 impl Role {
+    /// Decodes a Role or a ClusterRole.
+    ///
     /// # Errors
     /// If the bytes are not the JSON of a role.
     pub fn from_json(json: &[u8]) -> Result<Self, RbacDecodeError> {
@@ -180,6 +182,8 @@ impl Role {
 }
 
 impl RoleBinding {
+    /// Decodes a RoleBinding or a ClusterRoleBinding.
+    ///
     /// # Errors
     /// If the bytes are not the JSON of a binding.
     pub fn from_json(json: &[u8]) -> Result<Self, RbacDecodeError> {
@@ -202,8 +206,8 @@ impl RoleBinding {
     }
 }
 
-/// The rules that an aggregated role has: those of all roles that it selects, each once,
-/// in the order of the roles' names.
+/// The rules of an aggregated ClusterRole: those of all selected roles, without duplicates, in the
+/// order of the role names.
 #[must_use]
 pub fn aggregated_rules(role: &Role, all: &[Role]) -> Vec<PolicyRule> {
     let selectors = role

@@ -1,4 +1,4 @@
-//! What a role or a binding must look like.
+//! Defaulting and validation of RBAC objects.
 
 use optik_object::{
     FieldError, Map, Object, Value, dns1123_subdomain, path_segment,
@@ -8,7 +8,7 @@ use serde_json::json;
 
 const GROUP: &str = "rbac.authorization.k8s.io";
 
-/// Fills in the groups that a binding leaves out.
+/// Defaulting of a binding: the API groups of its role reference and subjects.
 pub fn default_binding(object: &mut Object) {
     let members = object.members_mut();
     if let Some(Value::Object(reference)) = members.get_mut("roleRef") {
@@ -41,7 +41,7 @@ fn items(of: Option<&Value>) -> &[Value] {
     of.and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
-/// A Role, or a ClusterRole if it has no namespace.
+/// Validates a Role, or a ClusterRole if it has no namespace.
 #[must_use]
 pub fn validate_role(object: &Object) -> Vec<FieldError> {
     let namespaced = !object.namespace().is_empty();
@@ -112,7 +112,8 @@ fn validate_selector(selector: &Value, path: &str, errors: &mut Vec<FieldError>)
     }
 }
 
-/// A RoleBinding, or a ClusterRoleBinding if it has no namespace; `old` is what it was.
+/// Validates a RoleBinding, or a ClusterRoleBinding if it has no namespace. `old` is the stored
+/// object in an update.
 #[must_use]
 pub fn validate_binding(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let namespaced = !object.namespace().is_empty();
@@ -137,7 +138,7 @@ pub fn validate_binding(object: &Object, old: Option<&Object>) -> Vec<FieldError
             .iter()
             .any(|part| text(old, part) != text(reference, part))
         {
-            // As upstream's own code calls the members.
+            // With the field names of upstream's internal type.
             let value = json!({
                 "APIGroup": text(reference, "apiGroup"), "Kind": text(reference, "kind"),
                 "Name": text(reference, "name"),

@@ -1,8 +1,9 @@
-//! What a request asks for, decided once, from its method and URL.
+//! RequestInfo: the verb and target of a request, decided once from its method and URL (upstream:
+//! `RequestInfoFactory`).
 //!
-//! The authorizer judges a [`RequestInfo`], and the API chooses its handler from the same
-//! value. Neither looks at the method or at the path again, so what is authorized is what
-//! is carried out.
+//! The authorizer decides about a [`RequestInfo`], and the API selects its handler from the same
+//! value. Neither looks at the method or the path again, so the authorized operation is the
+//! executed one.
 
 mod path;
 mod resource_path;
@@ -15,34 +16,34 @@ use optik_object::selector::FieldSelector;
 use optik_object::{Verb, path_segment};
 use std::borrow::Cow;
 
-/// A request as far as its head says.
+/// The attributes of a request, derived from its request line.
 #[derive(Clone, Debug)]
 pub enum RequestInfo {
     Resource(ResourceRequestInfo),
     NonResource(NonResourceRequestInfo),
 }
 
-/// A request about objects.
+/// A request about API resources.
 #[derive(Clone, Debug)]
 pub struct ResourceRequestInfo {
     pub verb: RequestVerb,
     pub target: ResourcePath,
-    /// It came as HEAD, and reads like GET. Only custom resources serve that.
+    /// Sent as HEAD and authorized like GET. Only custom resources serve HEAD.
     pub head: bool,
-    /// The one name that a field selector lets pass.
+    /// The name in a `metadata.name` field selector.
     selected_name: Option<String>,
 }
 
-/// What is done to objects.
+/// The verb of a resource request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestVerb {
     Api(Verb),
-    /// No endpoint of resources has the method. The authorizer is asked about this verb,
-    /// as upstream does, and then nothing is done.
+    /// No resource endpoint supports the method. The request is authorized with this verb, like
+    /// upstream, and then rejected.
     Unsupported(&'static str),
 }
 
-/// A request about the server itself, or about nothing.
+/// A request about a non-resource path, or an unknown path.
 #[derive(Clone, Debug)]
 pub struct NonResourceRequestInfo {
     /// The method in lower case.
@@ -54,7 +55,7 @@ impl RequestVerb {
     fn from_method(method: &str, target: &ResourcePath, query: &str) -> Self {
         let collection = target.name.as_deref().unwrap_or_default().is_empty();
         let verb = match (method, target.watch) {
-            // A path can ask for a watch. It cannot turn a write into one.
+            // The path can turn a read into a watch, never a write.
             ("GET" | "HEAD", true) => Verb::Watch,
             (_, true) => return Self::Unsupported(Verb::Watch.as_str()),
             ("POST", _) => Verb::Create,
@@ -89,7 +90,7 @@ impl ResourceRequestInfo {
         let target = &self.target;
         let name = target.name.as_deref();
         let namespace = match target.namespace.as_deref() {
-            // A namespace counts as being inside itself.
+            // A Namespace object is inside the namespace of its name.
             None if target.plural == "namespaces" => name,
             namespace => namespace,
         };
@@ -106,8 +107,8 @@ impl ResourceRequestInfo {
 }
 
 impl RequestInfo {
-    /// The one place in which a method and a URL become a request. `path` and `query` are
-    /// as they were sent.
+    /// The only function that derives a request from its method and URL. `path` and `query` are in
+    /// their encoded form.
     #[must_use]
     pub fn new(method: &str, path: &str, query: &str) -> Self {
         let path = RequestPath::decode(path);
@@ -155,7 +156,7 @@ impl RequestInfo {
         }
     }
 
-    /// The objects it is about, as the path names them; `None` for any other path.
+    /// The resource attributes that the path names; `None` for non-resource paths.
     #[must_use]
     pub fn resource(&self) -> Option<ResourceAttributes<'_>> {
         let Self::Resource(request) = self else {
@@ -168,7 +169,7 @@ impl RequestInfo {
         Some(ResourceAttributes { name, ..of })
     }
 
-    /// What the authorizer calls what is done.
+    /// The verb for the authorizer.
     #[must_use]
     pub fn verb(&self) -> &str {
         match self {
@@ -177,7 +178,7 @@ impl RequestInfo {
         }
     }
 
-    /// The path of a request that is not about resources, decoded.
+    /// The decoded path of a non-resource request.
     #[must_use]
     pub fn non_resource_path(&self) -> Option<&str> {
         match self {
@@ -191,7 +192,7 @@ impl RequestInfo {
         matches!(self, Self::Resource(request) if request.has_verb(Verb::Watch))
     }
 
-    /// Whether it can change nothing.
+    /// Whether the request is read-only.
     #[must_use]
     pub fn is_read(&self) -> bool {
         match self {
@@ -226,8 +227,8 @@ fn lower_case(method: &str) -> Cow<'static, str> {
 }
 
 fn query_value<'a>(query: &'a str, name: &str) -> Option<Cow<'a, str>> {
-    // Almost every query lacks the name asked for. A name in percent signs is still found,
-    // by the slow way.
+    // Fast path: almost no query has the parameter. A percent-encoded name is found by the slow
+    // path.
     if !query.contains(name) && !query.contains('%') {
         return None;
     }
@@ -349,19 +350,19 @@ mod tests {
                 "/api/v1/pods?fieldSelector=metadata.name=x",
                 "deletecollection||v1||pods||",
             ),
-            // What is encoded is what it stands for, slashes included.
+            // Percent-encoded characters are decoded, slashes included.
             (
                 "GET",
                 "/api/v1/namespaces/n%2Fsecrets/s",
                 "get||v1|n|secrets|s|",
             ),
             ("GET", "/api/v1/%73ecrets", "list||v1||secrets||"),
-            // Nothing is served there. The authorizer reads it as upstream's does.
+            // Not served. The authorizer reads the path as upstream's does.
             ("GET", "//api/v1/pods", "list||v1||pods||"),
             ("GET", "/api//v1/pods", "get||||v1|pods|"),
             ("GET", "/api/v1/pods//", "list||v1||pods||"),
             ("GET", "/api/v1/namespaces/n/pods//p", "list||v1|n|pods||p"),
-            // Of all namespaces, not of a document about the server.
+            // A list across all namespaces, not a non-resource path.
             ("GET", "/api/v1/namespaces//pods", "list||v1||pods||"),
             ("GET", "/api/v1/namespaces//pods/p", "get||v1||pods|p|"),
             (
@@ -388,7 +389,7 @@ mod tests {
         }
     }
 
-    /// A method that changes something is never taken for a read, whatever the path says.
+    /// A method that changes state is never classified as a read, whatever the path.
     #[test]
     fn request_info_never_classifies_a_write_as_read() {
         let below = |scope: PathScope| match scope {

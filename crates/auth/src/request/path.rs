@@ -1,24 +1,24 @@
-//! Paths of URLs, decoded once.
+//! URL paths, percent-decoded once.
 
 use super::resource_path::NAMESPACE_SUBRESOURCES;
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// Longer paths name nothing.
+/// Longer paths are not decoded and match no route.
 const PATH_BYTES_MAX: usize = 8 * 1024;
 
-/// A path, decoded once.
+/// A URL path, percent-decoded once.
 #[derive(Clone, Debug)]
 pub struct RequestPath<'a> {
     text: Cow<'a, str>,
-    /// Whether it can be decoded, and is not too long.
+    /// Whether the path can be decoded and is not too long.
     readable: bool,
-    /// Whether anything can be found by it at all.
+    /// Whether the path can match any route.
     well_formed: bool,
 }
 
 impl<'a> RequestPath<'a> {
-    /// Never fails: what makes no sense is a path like any other.
+    /// Decodes a path. Never fails: a malformed path matches no route.
     #[must_use]
     pub fn decode(sent: &'a str) -> Self {
         match percent_decode_str(sent).decode_utf8() {
@@ -49,13 +49,13 @@ impl<'a> RequestPath<'a> {
         &self.text
     }
 
-    /// Whether it can be read, and is not too long.
+    /// Whether the path can be decoded and is not too long.
     #[must_use]
     pub fn is_well_formed(&self) -> bool {
         self.well_formed
     }
 
-    /// The segments, one slash at the end forgiven; none of `/`. `None` if a segment is
+    /// The segments; a single trailing slash is ignored, and `/` has none. `None` if a segment is
     /// empty.
     #[must_use]
     pub fn segments(&self) -> Option<Vec<&str>> {
@@ -68,10 +68,10 @@ impl<'a> RequestPath<'a> {
         }
     }
 
-    /// The segments as the authorizer reads them: slashes around the path count for
-    /// nothing, and empty segments are segments. And whether anything is served there:
-    /// one slash before it, one after it at the most, and no empty segment but that of
-    /// the namespace, which then means all namespaces. `None` if it cannot be read.
+    /// The segments as the authorizer reads them: leading and trailing slashes are ignored, and
+    /// empty segments count. The flag is whether the path can be routed: one leading slash, at most
+    /// one trailing slash, and no empty segment except that of the namespace, which means all
+    /// namespaces. `None` if the path cannot be decoded.
     pub(super) fn authorizer_segments(&self) -> Option<(Vec<&str>, bool)> {
         if !self.readable {
             return None;

@@ -1,39 +1,39 @@
-//! The objects that a path names.
+//! Resource paths: group, version, namespace, resource, name and subresource in a URL path.
 
-/// Parts of a namespace. Any other word behind its name is a resource inside it.
+/// Subresources of namespaces. Any other segment behind a namespace's name is a resource in it.
 pub(super) const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
-/// Before a resource, it asks for a watch. Deprecated upstream, and still served.
+/// A path prefix that requests a watch. Deprecated upstream, and still served.
 const WATCH_PREFIX: &str = "watch";
 
-/// What stands in a path of resources.
+/// The parts of a resource path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourcePath {
     /// Empty for the core group.
     pub group: String,
     pub version: String,
-    /// Empty if the path has a place for it and nothing is there.
+    /// Empty if the path has a namespace segment that is empty.
     pub namespace: Option<String>,
     pub plural: String,
     pub name: Option<String>,
     pub subresource: Option<String>,
-    /// What follows the subresource, as in `pods/p/proxy/a/b`.
+    /// The segments behind the subresource, as in `pods/p/proxy/a/b`.
     pub subpath: Option<String>,
-    /// `/watch/` stood in the path: the old way to ask for a watch.
+    /// The path has the deprecated `/watch/` prefix.
     pub watch: bool,
     pub route: RouteMatch,
 }
 
-/// The authorizer reads more paths than lead anywhere.
+/// How a path matches the routes. The authorizer parses more paths than are routed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RouteMatch {
     #[default]
     Matched,
-    /// Below `/api/`, where what is missing is said in a `Status`.
+    /// Below `/api/`, where a 404 has a `Status` body.
     UnmatchedCore,
     Unmatched,
 }
 
-/// The shape of a path of resources, whatever its words are.
+/// The shape of a resource path, regardless of its segments' values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathShape {
     pub scope: PathScope,
@@ -41,10 +41,10 @@ pub struct PathShape {
     pub watch: bool,
 }
 
-/// Whether a path names a namespace.
+/// The namespace scope of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathScope {
-    /// `/api/v1/nodes`, and a resource with namespaces across all of them.
+    /// `/api/v1/nodes`, or a namespaced resource across all namespaces.
     Cluster,
     /// `/api/v1/namespaces/NAMESPACE/pods`
     Namespaced,
@@ -52,18 +52,18 @@ pub enum PathScope {
     EmptyNamespace,
 }
 
-/// How far a path goes.
+/// The last part of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PathDepth {
     Collection,
     Object,
     Subresource,
-    /// Beyond the subresource.
+    /// Segments behind the subresource.
     Subpath,
 }
 
 impl PathShape {
-    /// Every shape there is.
+    /// All possible shapes.
     pub fn all() -> impl Iterator<Item = Self> {
         let scopes = [
             PathScope::Cluster,
@@ -90,9 +90,9 @@ impl PathShape {
 }
 
 impl ResourcePath {
-    /// The resources that these segments name; `None` if they are no path of resources.
+    /// Parses resource path segments; `None` if it is not a resource path.
     pub(super) fn parse(segments: &[&str]) -> Option<Self> {
-        // Fewer segments name a group or a version.
+        // Shorter paths name an API group or version.
         if segments.len() < 3 {
             return None;
         }
@@ -102,7 +102,7 @@ impl ResourcePath {
             _ => return None,
         };
         let (watch, rest) = match rest {
-            // With nothing behind it, it is the name of a resource like any other.
+            // Without further segments, `watch` is a resource name like any other.
             [WATCH_PREFIX, rest @ ..] if !rest.is_empty() => (true, rest),
             _ => (false, rest),
         };

@@ -1,4 +1,4 @@
-//! Somebody with many rights, for those who measure what a decision about them costs.
+//! A user with many role bindings, for cost measurements.
 
 use optik_auth::{Policy, ResourceAttributes, Role, RoleBinding, User, bootstrap};
 
@@ -11,7 +11,7 @@ pub(crate) const CONFIGMAP: ResourceAttributes<'_> = ResourceAttributes {
     name: "some-name",
 };
 
-/// A new cluster, and a user who edits in a hundred namespaces.
+/// The bootstrap policy, and a user who is an editor in a hundred namespaces.
 pub(crate) fn policy() -> Policy {
     let mut editor = Policy::default().edit();
     for wanted in bootstrap::objects() {
@@ -31,7 +31,7 @@ pub(crate) fn policy() -> Policy {
     editor.finish()
 }
 
-/// That user.
+/// The user with the bindings of [`policy`].
 pub(crate) fn kim() -> User {
     let kim = User {
         name: "kim".into(),

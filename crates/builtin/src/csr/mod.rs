@@ -1,4 +1,5 @@
-//! Requests for certificates: what their endpoints may change, and what is in them.
+//! The CertificateSigningRequest strategy: what its endpoints may change, and parsing of the
+//! PKCS#10 request.
 
 mod pem;
 mod pkcs10;
@@ -11,7 +12,7 @@ pub(crate) use pkcs10::verify;
 use crate::validation::{items, text};
 use optik_object::{Map, Object, Timestamp, Value};
 
-/// Who sent a request, as the server knows it.
+/// The authenticated user who sends a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Requester<'a> {
     pub name: &'a str,
@@ -20,7 +21,7 @@ pub struct Requester<'a> {
     pub extra: &'a std::collections::BTreeMap<String, Vec<String>>,
 }
 
-/// The conditions by which somebody has decided.
+/// The condition types of an approval decision.
 pub(crate) const APPROVED: &str = "Approved";
 pub(crate) const DENIED: &str = "Denied";
 pub(crate) const FAILED: &str = "Failed";
@@ -35,7 +36,8 @@ fn member<'o>(object: &'o mut Object, name: &str) -> &'o mut Map {
         .expect("an object, by the lines above")
 }
 
-/// Writes down who asks. What the body says of that, or what others made of it, is gone.
+/// Sets the requester fields of `spec` (`username`, `uid`, `groups`, `extra`). Values in the
+/// request body or set by mutating admission are discarded.
 pub(crate) fn set_requester(request: &mut Object, requester: &Requester<'_>) {
     let spec = member(request, "spec");
     for name in ["username", "uid", "groups", "extra"] {
@@ -63,12 +65,12 @@ fn copy_member(object: &mut Object, from: &Object, name: &str) {
     }
 }
 
-/// A request does not change once it is made.
+/// Updates keep the old `spec`: it is immutable.
 pub(crate) fn prepare_for_update(request: &mut Object, old: &Object) {
     copy_member(request, old, "spec");
 }
 
-/// Who signs says what came of it, and leaves the decision alone.
+/// Status updates (by signers) keep the old `spec` and the approval conditions.
 pub(crate) fn prepare_for_status_update(request: &mut Object, old: &Object, now: Timestamp) {
     copy_member(request, old, "spec");
     for decision in [APPROVED, DENIED] {
@@ -77,7 +79,7 @@ pub(crate) fn prepare_for_status_update(request: &mut Object, old: &Object, now:
     stamp_conditions(request, old, now);
 }
 
-/// Who decides changes the conditions, and nothing else of the status.
+/// Approval updates may change the status conditions and nothing else.
 pub(crate) fn prepare_for_approval_update(request: &mut Object, old: &Object, now: Timestamp) {
     stamp_conditions(request, old, now);
     let status = request.get("status");
@@ -104,8 +106,8 @@ pub(crate) fn conditions_of<'o>(
     all.filter(move |one| text(&one["type"]) == kind)
 }
 
-/// Conditions of a type stay as they were, unless there are more or fewer of them: that is
-/// complained of later.
+/// Restores the old conditions of a type. If their number differs, they are left to validation,
+/// which rejects the change.
 fn restore_conditions(request: &mut Object, old: &Object, kind: &str) {
     let kept: Vec<Value> = conditions_of(old, kind).cloned().collect();
     if conditions_of(request, kind).count() != kept.len() {
@@ -123,7 +125,8 @@ fn conditions_mut(request: &mut Object) -> impl Iterator<Item = &mut Value> {
     list.and_then(Value::as_array_mut).into_iter().flatten()
 }
 
-/// When a condition was said, and since when it holds, if that is not said.
+/// Sets missing `lastUpdateTime` and `lastTransitionTime` of conditions. The old transition time is
+/// kept while the status is unchanged.
 fn stamp_conditions(request: &mut Object, old: &Object, now: Timestamp) {
     let before = conditions(old);
     let now = now.to_string();

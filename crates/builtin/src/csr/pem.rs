@@ -1,5 +1,5 @@
-//! Blocks of PEM in a text, as Go reads them: what stands around them does not matter, and
-//! what only looks like one is passed over.
+//! A PEM decoder that accepts what Go's `encoding/pem` accepts: text around blocks is ignored, and
+//! malformed blocks are skipped.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ const BEGIN: &str = "-----BEGIN ";
 const END: &str = "-----END ";
 const DASHES: &str = "-----";
 
-/// What stands between two frames.
+/// One PEM block, between its BEGIN and END lines.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct PemBlock<'t> {
     pub(crate) label: &'t str,
@@ -16,7 +16,7 @@ pub(crate) struct PemBlock<'t> {
     pub(crate) der: Vec<u8>,
 }
 
-/// All blocks, in one pass over the lines.
+/// All PEM blocks of a text, in one pass over its lines.
 pub(crate) fn blocks(text: &str) -> Vec<PemBlock<'_>> {
     let mut found = Vec::new();
     let mut open: Option<OpenPemBlock<'_>> = None;

@@ -1,4 +1,4 @@
-//! What a request for a certificate says of its subject.
+//! PKCS#10 certificate requests: parsing, signature verification, and the subject's organizations.
 
 use super::blocks;
 use base64::Engine;
@@ -13,13 +13,13 @@ use x509_parser::public_key::PublicKey;
 
 const LABEL: &str = "CERTIFICATE REQUEST";
 
-/// Why something is no request for a certificate, in Go's words.
+/// Why a certificate request is invalid, with Go's error texts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CsrError {
     Label,
     Structure,
     TrailingData,
-    /// The signature is not that of the key in it.
+    /// The signature does not match the public key in the request.
     Signature(&'static str),
 }
 
@@ -36,12 +36,12 @@ impl fmt::Display for CsrError {
 
 impl std::error::Error for CsrError {}
 
-/// The bytes of a request that can be read, from what `spec.request` holds.
+/// The DER of a valid request, from the base64 value of `spec.request`.
 pub(crate) fn parse(encoded: &str) -> Result<Vec<u8>, CsrError> {
     let document = STANDARD.decode(encoded).unwrap_or_default();
     let document = String::from_utf8_lossy(&document);
-    // Readers differ in what they pass over before the block they take. Where there is one
-    // block, all take the same, so whoever signs reads what is judged here.
+    // Parsers differ in which block they take if there are several. With exactly one block they all
+    // agree, so a signer signs what was validated here.
     if document.matches("-----BEGIN").count() != 1 {
         return Err(CsrError::Label);
     }
@@ -55,8 +55,8 @@ pub(crate) fn parse(encoded: &str) -> Result<Vec<u8>, CsrError> {
     }
 }
 
-/// Whether a request was signed with the key that it is about. What nobody here can verify,
-/// as keys on rare curves, is left to who signs.
+/// Verifies that the request is signed with its own key. Signatures of unsupported key types, such
+/// as rare curves, are accepted and left to the signer.
 pub(crate) fn verify(encoded: &str) -> Result<(), CsrError> {
     let der = parse(encoded)?;
     let read = X509CertificationRequest::from_der(&der);
@@ -79,13 +79,13 @@ pub(crate) fn verify(encoded: &str) -> Result<(), CsrError> {
     }
 }
 
-/// Signatures of smaller keys cannot be verified here.
+/// RSA signatures with smaller keys cannot be verified here.
 const RSA_BITS_MIN: usize = 2048;
 
-/// The organizations of the subject: what a certificate for it makes groups of.
+/// The organizations of the subject; they become the groups of the certificate's user.
 ///
 /// # Errors
-/// If it is no request.
+/// If it is not a valid certificate request.
 pub fn organizations(encoded: &str) -> Result<Vec<String>, CsrError> {
     let der = parse(encoded)?;
     let read = X509CertificationRequest::from_der(&der);
@@ -95,7 +95,7 @@ pub fn organizations(encoded: &str) -> Result<Vec<String>, CsrError> {
     Ok(all.map(|one| text(one.attr_value())).collect())
 }
 
-/// A string in any of the alphabets that somebody who signs may read.
+/// Decodes an ASN.1 string of any type that a signer may accept.
 fn text(value: &Any<'_>) -> String {
     let bytes: &[u8] = value.data;
     match value.tag() {

@@ -1,14 +1,14 @@
-//! Defaults that depend on other fields.
+//! Defaulting functions, for defaults that depend on other fields (upstream: `SetDefaults_*`).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use optik_object::{Map, Value};
 use serde_json::json;
 
-/// Fills in what depends on other members of a message.
+/// Sets the defaults of one message that depend on its other fields.
 pub(crate) type DefaultFn = fn(&mut Map);
 
-/// What a message has besides the lines of the table.
+/// The defaulting function of a message, in addition to the lines of the table.
 pub(crate) fn for_message(message: &str) -> Option<DefaultFn> {
     Some(match message {
         "core/v1.Container" | "core/v1.EphemeralContainerCommon" => container,
@@ -38,7 +38,7 @@ pub(crate) fn for_message(message: &str) -> Option<DefaultFn> {
     })
 }
 
-/// The one address and the list of them say the same; the one has the say.
+/// Synchronizes `podIP` and `podIPs`; `podIP` wins.
 fn pod_status(members: &mut Map) {
     let first = |members: &Map| {
         let list = members.get("podIPs").and_then(Value::as_array)?;
@@ -72,7 +72,7 @@ fn text<'a>(members: &'a Map, name: &str) -> &'a str {
         .unwrap_or_default()
 }
 
-/// A member that is an object; made if it is not there.
+/// The member that is an object; created if absent.
 fn object<'a>(members: &'a mut Map, name: &str) -> Option<&'a mut Map> {
     let value = members.entry(name).or_insert(Value::Null);
     if value.is_null() {
@@ -100,7 +100,7 @@ fn image_volume(members: &mut Map) {
     }
 }
 
-/// What may change behind its name is pulled again.
+/// The default `imagePullPolicy`: the tag `latest` is always pulled.
 fn pull_policy(image: &str) -> &'static str {
     match tag(image) {
         Some("latest") => "Always",
@@ -108,8 +108,8 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// The tag of an image; `latest` if it names neither a tag nor a digest. `None` if it is
-/// no image, or names a digest only.
+/// The tag of an image; `latest` if it has neither a tag nor a digest. `None` if the image is
+/// invalid or has a digest only.
 fn tag(image: &str) -> Option<&str> {
     let name = image.split('@').next().unwrap_or_default();
     let digest = name.len() < image.len();
@@ -128,7 +128,7 @@ fn tag(image: &str) -> Option<&str> {
     }
 }
 
-/// A volume of nothing is an empty directory.
+/// A volume without a source is an `emptyDir`.
 fn volume(members: &mut Map) {
     if members.keys().all(|name| name == "name") {
         members.insert("emptyDir".into(), json!({}));
@@ -156,7 +156,7 @@ fn pod(members: &mut Map) {
     }
 }
 
-/// What is limited and not requested is requested.
+/// Requests default to the limits.
 fn request_limits(container: &mut Map) {
     let Some(resources) = container
         .get_mut("resources")
@@ -246,7 +246,7 @@ fn service_spec(spec: &mut Map) {
     }
 }
 
-/// Lets selectors find a namespace by its name.
+/// Sets the label `kubernetes.io/metadata.name`, so that selectors can find a namespace by name.
 fn namespace(members: &mut Map) {
     let Some(metadata) = object(members, "metadata") else {
         return;
@@ -259,7 +259,7 @@ fn namespace(members: &mut Map) {
     }
 }
 
-/// The older field has the say; the newer one begins with it.
+/// Synchronizes `podCIDR` and `podCIDRs`; the older field `podCIDR` wins.
 fn node_spec(members: &mut Map) {
     let own = text(members, "podCIDR").to_owned();
     let list = members.get("podCIDRs").and_then(Value::as_array);
@@ -334,7 +334,7 @@ fn replication_controller(members: &mut Map) {
     default_labels_from_template(members, &labels);
 }
 
-/// An old name for the same field.
+/// Synchronizes `serviceAccountName` with its deprecated alias `serviceAccount`.
 fn pod_spec(members: &mut Map) {
     let account = match text(members, "serviceAccountName") {
         "" => text(members, "serviceAccount").to_owned(),
@@ -346,7 +346,7 @@ fn pod_spec(members: &mut Map) {
     }
 }
 
-/// What is written as text is kept like the rest.
+/// Moves `stringData` into `data`, encoded in base64.
 fn secret(members: &mut Map) {
     let Some(Value::Object(texts)) = members.remove("stringData") else {
         return;
@@ -360,7 +360,8 @@ fn secret(members: &mut Map) {
     }
 }
 
-/// It counts what its template was; a new one is counted when it is made.
+/// The default of the template generation annotation. Creates set it to 1, and updates increment it
+/// if the template changes.
 fn daemon_set(members: &mut Map) {
     if let Some(metadata) = object(members, "metadata")
         && let Some(annotations) = object(metadata, "annotations")
@@ -369,7 +370,7 @@ fn daemon_set(members: &mut Map) {
     }
 }
 
-/// Claims inside a spec say what they are.
+/// Sets `apiVersion` and `kind` of the claim templates.
 fn stateful_set_spec(members: &mut Map) {
     for claim in items(members, "volumeClaimTemplates") {
         claim.insert("apiVersion".into(), "v1".into());
@@ -403,7 +404,7 @@ fn rolling_update(members: &mut Map, defaults: &[(&str, Value)]) {
     }
 }
 
-/// Who names the type without its parameters does not get them.
+/// An explicit `type` without `rollingUpdate` does not get its parameters.
 fn stateful_set_strategy(members: &mut Map) {
     if absent(members, "type") {
         members.insert("type".into(), "RollingUpdate".into());

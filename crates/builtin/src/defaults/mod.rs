@@ -1,7 +1,7 @@
-//! What fields are that nobody set.
+//! Defaulting of built-in kinds: values of fields that are not set.
 //!
-//! Most defaults are lines of a table; a few depend on other fields and are functions.
-//! Both belong to messages, so whatever contains a pod template has the defaults of pods.
+//! Most defaults are lines of a table; a few depend on other fields and are functions. Both belong
+//! to protobuf messages, so every kind that contains a pod template gets the defaults of pods.
 
 mod default_fns;
 
@@ -11,16 +11,16 @@ use std::sync::OnceLock;
 
 pub(crate) use default_fns::{DefaultFn, for_message as computed};
 
-/// A line of the table.
+/// One line of the table.
 #[derive(Debug)]
 pub(crate) struct FieldDefault {
-    /// Through structures that are always there.
+    /// The non-pointer structures that lead to the field.
     pub(crate) parents: Vec<&'static str>,
     pub(crate) field: &'static str,
     pub(crate) value: Value,
 }
 
-/// The lines about a message.
+/// The table lines of a message.
 pub(crate) fn for_message(message: &str) -> &'static [FieldDefault] {
     static TABLE: OnceLock<BTreeMap<&'static str, Vec<FieldDefault>>> = OnceLock::new();
     let table = TABLE.get_or_init(|| parse_table(include_str!("table.txt")));
@@ -60,7 +60,7 @@ mod tests {
     use super::*;
     use optik_catalog::messages;
 
-    /// A line about a message or a field that does not exist would never apply.
+    /// A line with an unknown message or field would never apply.
     #[test]
     fn default_table_names_existing_fields() {
         let messages = messages();

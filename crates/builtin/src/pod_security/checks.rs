@@ -1,28 +1,28 @@
-//! What each level asks, and since which version.
+//! The checks of the Pod Security Standards, per level and version.
 
 use super::{LevelVersion, PodSecurityLevel, PodView, Violations};
 use crate::validation::{entries, flag, is_set, items, text};
 use optik_object::{Value, quote};
 use std::collections::BTreeSet;
 
-/// One thing that is asked.
+/// One check of a level.
 struct SecurityCheck {
-    /// The first version that asks it.
+    /// The first minor version with this check.
     since: u32,
-    /// From which version on the restricted level has another check in its place.
+    /// The version from which on the restricted level replaces it with another check.
     replaced: u32,
     check: CheckPodFn,
 }
 
-/// Says what is wrong, and how.
+/// Returns the reason and the details of a violation, if the pod violates the check.
 type CheckPodFn = fn(PodView<'_>, u32) -> Option<(&'static str, String)>;
 
 const NEVER: u32 = u32::MAX;
-/// What is asked does not change after this version.
+/// The latest known minor version; later versions have the same checks.
 const LATEST_MINOR: u32 = 35;
-/// Since then pods of Windows need not say what only Linux knows.
+/// From this version on, Windows pods are exempt from Linux-only checks.
 const WINDOWS_EXEMPT: u32 = 25;
-/// Since then pods with users of their own may be root in them.
+/// From this version on, pods with a user namespace may run as root.
 const USER_NAMESPACES_EXEMPT: u32 = 35;
 
 const fn check_since(since: u32, judge: CheckPodFn) -> SecurityCheck {
@@ -41,7 +41,7 @@ const fn check_until(since: u32, replaced: u32, judge: CheckPodFn) -> SecurityCh
     }
 }
 
-/// In the order in which they are told.
+/// In the order in which violations are reported.
 const BASELINE: &[SecurityCheck] = &[
     check_since(0, app_armor),
     check_until(0, 22, added_capabilities),
@@ -67,7 +67,7 @@ const RESTRICTED: &[SecurityCheck] = &[
     check_since(19, seccomp_restricted),
 ];
 
-/// What a pod does that it may not.
+/// The violations of a pod at a level.
 #[must_use]
 pub fn violations(bar: LevelVersion, pod: PodView<'_>) -> Violations {
     let version = bar
@@ -90,7 +90,7 @@ pub fn violations(bar: LevelVersion, pod: PodView<'_>) -> Violations {
     )
 }
 
-/// `container "a"`, `containers "a", "b"`
+/// Names in a message: `container "a"`, `containers "a", "b"`.
 fn named(what: &str, names: &[&str]) -> String {
     let many = if names.len() == 1 { "" } else { "s" };
     format!("{what}{many} {}", quoted(names))
@@ -113,7 +113,7 @@ fn one_or_many<'a>(count: usize, one: &'a str, many: &'a str) -> &'a str {
     if count == 1 { one } else { many }
 }
 
-/// The names of containers of which something is so.
+/// The names of the containers that satisfy a predicate.
 fn containers_that<'a>(pod: PodView<'a>, so: impl Fn(&'a Value) -> bool) -> Vec<&'a str> {
     let found = pod.containers().filter(|container| so(container));
     found.map(|container| text(&container["name"])).collect()
@@ -123,7 +123,8 @@ fn context(holder: &Value) -> &Value {
     &holder["securityContext"]
 }
 
-/// Who sets something: `pod`, `container "a"`, or both; nobody is `None`.
+/// Where a security context satisfies a predicate: `pod`, `container "a"`, or both; `None` if
+/// nowhere.
 fn setters<'a>(pod: PodView<'a>, so: impl Fn(&'a Value) -> bool) -> Option<String> {
     let mut who = Vec::new();
     if so(context(pod.spec)) {
@@ -179,12 +180,12 @@ fn app_armor(pod: PodView<'_>, _: u32) -> Option<(&'static str, String)> {
     Some((reason, detail))
 }
 
-/// Whether a profile is set that nobody may.
+/// Whether a security context sets a forbidden profile type.
 fn sets_forbidden_profile(context: &Value, profile: &str, wrong: impl Fn(&str) -> bool) -> bool {
     is_set(&context[profile]) && wrong(text(&context[profile]["type"]))
 }
 
-/// Those that are set.
+/// The forbidden profile types that the pod sets.
 fn forbidden_profiles<'a>(
     pod: PodView<'a>,
     profile: &str,
@@ -197,7 +198,7 @@ fn forbidden_profiles<'a>(
     set.map(|context| text(&context[profile]["type"])).collect()
 }
 
-/// Containers that add more than that, and what.
+/// A message about the containers that add capabilities beyond `allowed`; `None` if there are none.
 fn added_beyond<'a>(pod: PodView<'a>, allowed: &[&str]) -> Option<String> {
     let added = |container: &'a Value| items(&context(container)["capabilities"]["add"]);
     let wrong = |value: &&Value| !allowed.contains(&text(value));
@@ -400,7 +401,7 @@ fn se_linux(pod: PodView<'_>, version: u32) -> Option<(&'static str, String)> {
 
 const ALLOWED_SECCOMP_TYPES: &[&str] = &["Localhost", "RuntimeDefault"];
 
-/// Those who set a profile that nobody may.
+/// The violation of setting a forbidden seccomp profile.
 fn wrong_seccomp(pod: PodView<'_>) -> Option<(&'static str, String)> {
     let wrong = |profile: &str| !ALLOWED_SECCOMP_TYPES.contains(&profile);
     let who = setters(pod, |context| {
@@ -461,7 +462,7 @@ fn seccomp_restricted(pod: PodView<'_>, version: u32) -> Option<(&'static str, S
     })
 }
 
-/// By the version since which they are allowed.
+/// Allowed sysctls, with the version since which they are allowed.
 const SYSCTLS: &[(u32, &str)] = &[
     (0, "kernel.shm_rmid_forced"),
     (0, "net.ipv4.ip_local_port_range"),
@@ -510,7 +511,7 @@ fn privilege_escalation(pod: PodView<'_>, version: u32) -> Option<(&'static str,
     })
 }
 
-/// Sources of volumes that are harmless.
+/// The allowed volume types.
 const ALLOWED_VOLUME_TYPES: &[&str] = &[
     "configMap",
     "csi",
@@ -602,7 +603,7 @@ mod tests {
         violations(LevelVersion { level, minor }, pod).details()
     }
 
-    /// What a real server can only be asked if it was started otherwise.
+    /// Violations that can be compared with a real server only if it is started with other options.
     #[test]
     fn pod_security_checks_shadowed_by_other_admission() {
         let privileged = json!({"containers": [

@@ -1,10 +1,10 @@
-//! Which bar a namespace sets, by its labels.
+//! Pod Security levels and the namespace labels that set them.
 
 use super::LABEL_PREFIX;
 use optik_object::FieldError;
 use std::fmt;
 
-/// How much is asked of pods, least first.
+/// The Pod Security Standards levels, least restrictive first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PodSecurityLevel {
     Privileged,
@@ -25,7 +25,7 @@ impl PodSecurityLevel {
     }
 }
 
-/// A level as it was in a version: `None` is the latest.
+/// A level, pinned to a minor version; `None` is the latest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LevelVersion {
     pub level: PodSecurityLevel,
@@ -51,19 +51,19 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What a namespace asks of its pods.
+/// The Pod Security settings of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NamespacePodSecurity {
-    /// Who is below is refused.
+    /// Violating pods are rejected.
     pub enforce: LevelVersion,
-    /// Who is below is noted.
+    /// Violations are recorded in the audit log.
     pub audit: LevelVersion,
-    /// Who is below is told.
+    /// Violations are returned as warnings.
     pub warn: LevelVersion,
 }
 
 impl NamespacePodSecurity {
-    /// Whether anything goes.
+    /// Whether no mode has any restriction.
     #[must_use]
     pub fn is_privileged(&self) -> bool {
         let bars = [self.enforce, self.audit, self.warn];
@@ -72,8 +72,8 @@ impl NamespacePodSecurity {
     }
 }
 
-/// Reads the labels of a namespace. Wrong words are told, and taken for the highest bar
-/// where pods are refused, for none elsewhere.
+/// Parses the labels of a namespace. Invalid values are errors; they count as `restricted` for
+/// `enforce` and as `privileged` for the other modes.
 pub fn from_labels<'a>(
     label: impl Fn(&str) -> Option<&'a str>,
 ) -> (NamespacePodSecurity, Vec<FieldError>) {
@@ -99,7 +99,7 @@ pub fn from_labels<'a>(
         level: warned.flatten().unwrap_or(PodSecurityLevel::Privileged),
         minor: version.flatten(),
     };
-    // Who is refused things is told of the same in what makes pods.
+    // An enforced level also warns, in particular about workloads with pod templates.
     if warned.is_none() && enforced.flatten() > Some(warn.level) {
         warn.level = enforce.level;
         if version.is_none() {
@@ -130,7 +130,7 @@ struct LabelParser<F> {
 }
 
 impl<'a, F: Fn(&str) -> Option<&'a str>> LabelParser<F> {
-    /// `None`: not said; `Some(None)`: not understood.
+    /// Parses a level label. `None`: no label; `Some(None)`: invalid value.
     fn level(&mut self, mode: &str) -> Option<Option<PodSecurityLevel>> {
         let label = format!("{LABEL_PREFIX}{mode}");
         let text = (self.label)(&label)?;
@@ -142,7 +142,7 @@ impl<'a, F: Fn(&str) -> Option<&'a str>> LabelParser<F> {
         Some(level)
     }
 
-    /// The same; what is not understood is the latest.
+    /// Parses a version label; an invalid value counts as the latest version.
     fn version(&mut self, mode: &str) -> Option<Option<u32>> {
         let label = format!("{LABEL_PREFIX}{mode}-version");
         let text = (self.label)(&label)?;
@@ -193,7 +193,7 @@ mod tests {
         let none = "privileged:latest privileged:latest privileged:latest";
         for (labels, expected, errors) in [
             (&[][..], none, 0),
-            // Who enforces warns, unless it says otherwise.
+            // `enforce` implies `warn`, unless `warn` is set.
             (
                 &[("enforce", "baseline"), ("enforce-version", "v1.25")],
                 "baseline:v1.25 privileged:latest baseline:v1.25",

@@ -1,4 +1,4 @@
-//! What pods may do in a namespace, as its labels say: the Pod Security Standards.
+//! Pod Security admission: the Pod Security Standards, as set by namespace labels.
 
 mod checks;
 mod levels;
@@ -10,19 +10,19 @@ use crate::validation::{items, text};
 use optik_object::{Object, Value};
 use std::collections::BTreeMap;
 
-/// Labels of namespaces begin so.
+/// The common prefix of the namespace labels.
 pub const LABEL_PREFIX: &str = "pod-security.kubernetes.io/";
-/// No more pods are looked at when a namespace raises its bar.
+/// Limit of existing pods checked when a namespace's enforced level is raised.
 const PODS_MAX: usize = 3000;
 
-/// A pod, or what will be one.
+/// The parts of a pod or of a pod template that the checks read.
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
     annotations: &'a Value,
     spec: &'a Value,
 }
 
-/// Kinds that have pods in them, and where.
+/// Resources with a pod template, and the path to it.
 const TEMPLATES: &[(&str, &str, &[&str])] = &[
     ("", "pods", &[]),
     ("", "podtemplates", &["template"]),
@@ -39,7 +39,7 @@ const TEMPLATES: &[(&str, &str, &[&str])] = &[
     ),
 ];
 
-/// Whether objects of a kind have a pod in them.
+/// Whether objects of a resource contain a pod or a pod template.
 #[must_use]
 pub fn has_pod_template(group: &str, plural: &str) -> bool {
     pod_path(group, plural).is_some()
@@ -52,7 +52,7 @@ fn pod_path(group: &str, plural: &str) -> Option<&'static [&'static str]> {
 }
 
 impl<'a> PodView<'a> {
-    /// The pod in an object of a kind.
+    /// The pod or pod template in an object.
     #[must_use]
     pub fn in_object(group: &str, plural: &str, object: &'a Object) -> Option<Self> {
         let path = pod_path(group, plural)?;
@@ -73,7 +73,7 @@ impl<'a> PodView<'a> {
         }
     }
 
-    /// Every container: first those that prepare, last those added for a look inside.
+    /// All containers: init containers, containers, then ephemeral containers.
     fn containers(self) -> impl Iterator<Item = &'a Value> {
         let lists = ["initContainers", "containers", "ephemeralContainers"];
         lists
@@ -86,7 +86,7 @@ impl<'a> PodView<'a> {
     }
 }
 
-/// What a pod does that it may not: what, and how.
+/// The violations of a pod: a short reason and the details of each.
 #[derive(Debug, Default)]
 pub struct Violations(Vec<(&'static str, String)>);
 
@@ -96,13 +96,13 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// In a few words, for many pods.
+    /// The reasons only, to group many pods.
     fn reasons(&self) -> String {
         let reasons: Vec<&str> = self.0.iter().map(|(reason, _)| *reason).collect();
         reasons.join(", ")
     }
 
-    /// In all words, for one pod.
+    /// Reasons and details, for a single pod.
     #[must_use]
     pub fn details(&self) -> String {
         let told = self.0.iter().map(|(reason, detail)| {
@@ -116,8 +116,7 @@ impl Violations {
     }
 }
 
-/// Whether a change of a pod is one that is looked at: containers come, or run something
-/// else.
+/// Whether an update must be checked: the number of containers or an image changes.
 #[must_use]
 pub fn is_significant(new: PodView<'_>, old: PodView<'_>) -> bool {
     let differ = |list: &str| {
@@ -140,7 +139,7 @@ pub fn is_significant(new: PodView<'_>, old: PodView<'_>) -> bool {
         })
 }
 
-/// What is said when a namespace asks more of pods that are there already.
+/// The warnings when the enforced level of a namespace with existing pods is raised.
 #[must_use]
 pub fn warn_existing_pods(pods: &[Object], namespace: &str, bar: LevelVersion) -> Vec<String> {
     let mut told: BTreeMap<String, (&str, usize)> = BTreeMap::new();
@@ -184,7 +183,7 @@ pub fn warn_existing_pods(pods: &[Object], namespace: &str, bar: LevelVersion) -
     warnings
 }
 
-/// Pods that are alike come last: those of a controller of which one was looked at.
+/// Orders pods so that one pod per controller comes first, because pods of a controller are alike.
 fn prioritize_by_controller(pods: &[Object]) -> Vec<&Object> {
     let mut seen = std::collections::BTreeSet::new();
     let (mut first, mut rest) = (Vec::new(), Vec::new());

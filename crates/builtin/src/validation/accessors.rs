@@ -1,4 +1,4 @@
-//! Reading objects: what is missing is empty.
+//! Accessors of JSON values for validation; missing values read as empty.
 
 use optik_object::{Map, Value};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ pub(crate) fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> 
     value.as_object().into_iter().flat_map(Map::iter)
 }
 
-/// The items of a list by their names; of those with the same name the first.
+/// List items by name; the first of several with the same name.
 pub(crate) fn first_by_name(list: &Value) -> BTreeMap<&str, &Value> {
     let items = items(list).iter().rev();
     items.map(|one| (text(&one["name"]), one)).collect()
@@ -33,7 +33,7 @@ pub(crate) fn is_set(value: &Value) -> bool {
     !value.is_null()
 }
 
-/// A text or a number; nothing is the number 0, as in Go.
+/// A string or a number; a missing value is the number 0, as in Go's `IntOrString`.
 pub(crate) fn int_or_string(value: &Value) -> Value {
     match value {
         Value::Null => 0.into(),

@@ -1,4 +1,4 @@
-//! Jobs, and jobs on a schedule.
+//! Validation of Jobs and CronJobs.
 
 use super::accessors::{flag, int, is_set, text};
 use super::cron;
@@ -43,7 +43,7 @@ pub(crate) fn validate_job(object: &Object, errors: &mut Errors) {
     }
 }
 
-/// Who does not choose its pods by hand does not choose them at all.
+/// Without `manualSelector`, the selector and the labels must be the generated ones.
 fn validate_generated_job_selector(object: &Object, spec: &Value, errors: &mut Errors) {
     if flag(&spec["manualSelector"]) {
         return;
@@ -180,7 +180,7 @@ pub(crate) fn validate_job_update(new: &Object, old: &Object, errors: &mut Error
     let mut before = old["template"].clone();
     let suspended = flag(&old["suspend"]);
     if suspended && let Some(pod) = before.get_mut("spec").and_then(Value::as_object_mut) {
-        // What decides where it will run may be settled while it does not.
+        // Scheduling constraints of a suspended Job are mutable.
         for member in ["nodeSelector", "tolerations", "schedulingGates", "affinity"] {
             match new["template"]["spec"].get(member) {
                 Some(value) => drop(pod.insert(member.into(), value.clone())),

@@ -1,4 +1,4 @@
-//! Requests for certificates.
+//! Validation of CertificateSigningRequests.
 
 use super::accessors::{int, items, text};
 use super::errors::Errors;
@@ -41,7 +41,7 @@ const USAGES: &[&str] = &[
 
 const STATUS: FieldPath<'static> = FieldPath::root("status");
 
-/// What an endpoint may write.
+/// What a subresource may change.
 #[derive(Clone, Copy, Default)]
 struct CsrSubresource {
     may_approve: bool,
@@ -119,7 +119,7 @@ fn certificate(object: &Object) -> &str {
     text(&status["certificate"])
 }
 
-/// What was wrong before may stay so.
+/// Validates a request. Invalid values that the old object has already are tolerated.
 fn validate_csr(object: &Object, old: Option<&Object>, errors: &mut Errors) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let before = old.and_then(|old| old.get("spec")).unwrap_or(&Value::Null);
@@ -146,7 +146,7 @@ fn validate_csr(object: &Object, old: Option<&Object>, errors: &mut Errors) {
     }
 }
 
-/// Whether a status holds certificates, and nothing else.
+/// Checks that `status.certificate` holds certificates only.
 fn validate_certificate_pem(encoded: &str) -> Result<(), String> {
     if encoded.is_empty() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Config maps and secrets.
+//! Validation of ConfigMaps and Secrets.
 
 use super::accessors::{entries, flag, text};
 use super::errors::Errors;
@@ -37,7 +37,7 @@ pub(crate) fn validate_config_map(object: &Object, errors: &mut Errors) {
     }
 }
 
-/// How many bytes base64 stands for.
+/// The decoded size of a base64 string.
 fn decoded_bytes(text: &str) -> usize {
     let padding = text.len() - text.trim_end_matches('=').len();
     (text.len() / 4 * 3).saturating_sub(padding)

@@ -1,4 +1,4 @@
-//! The containers of a pod.
+//! Validation of the containers of a pod.
 
 use super::accessors::{flag, int, int_or_string, is_set, items, text};
 use super::errors::Errors;
@@ -11,7 +11,7 @@ use super::volumes::{
 use optik_object::{Value, dns1123_label, dns1123_subdomain};
 use std::collections::BTreeSet;
 
-/// What containers are checked against.
+/// The properties of the pod that container validation needs.
 pub(crate) struct ContainerContext<'a> {
     pub(crate) volumes: PodVolumes<'a>,
     pub(crate) claims: BTreeSet<&'a str>,
@@ -150,7 +150,7 @@ pub(crate) fn validate_ephemeral_containers(
     }
 }
 
-/// Only whole pods are as strict.
+/// Applies to pods only, not to pod templates.
 pub(crate) fn validate_image_whitespace(path: FieldPath<'_>, list: &Value, errors: &mut Errors) {
     for (at, container) in items(list).iter().enumerate() {
         validate_one_image_whitespace(path.index(at), container, errors);
@@ -217,7 +217,7 @@ fn validate_port_number(path: FieldPath<'_>, port: i64, errors: &mut Errors) {
     }
 }
 
-/// A port by its number or by its name.
+/// Validates a port number or port name.
 pub(crate) fn validate_port_or_name(path: FieldPath<'_>, port: &Value, errors: &mut Errors) {
     match port {
         Value::String(name) => errors.problems(path, name, port_name(name)),
@@ -250,7 +250,7 @@ fn validate_ports(path: FieldPath<'_>, list: &Value, errors: &mut Errors) {
     }
 }
 
-/// A port of the host is given once.
+/// Reports duplicate host ports.
 fn validate_host_ports(path: FieldPath<'_>, containers: &[Value], errors: &mut Errors) {
     let mut taken = BTreeSet::new();
     for (at, container) in containers.iter().enumerate() {
@@ -355,7 +355,7 @@ fn validate_env_from(path: FieldPath<'_>, list: &Value, errors: &mut Errors) {
     }
 }
 
-/// Volumes of a container, in one of two lists: what they are called, and where they are.
+/// The names and paths of a container's volume mounts or volume devices.
 struct VolumeUses<'a> {
     names: BTreeSet<&'a str>,
     places: BTreeSet<&'a str>,

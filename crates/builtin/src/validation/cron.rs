@@ -1,4 +1,4 @@
-//! Schedules, as cron has them.
+//! The cron schedule syntax.
 
 const DESCRIPTORS: &[&str] = &[
     "@yearly",
@@ -17,7 +17,7 @@ const DAYS: &[&str] = &["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 struct CronField {
     least: u64,
     most: u64,
-    /// The first name stands for the least number.
+    /// Names of the values; the first is that of the smallest value.
     names: &'static [&'static str],
 }
 
@@ -33,7 +33,7 @@ const fn cron_field(least: u64, most: u64, names: &'static [&'static str]) -> Cr
     CronField { least, most, names }
 }
 
-/// Whether a schedule can be understood; the words are upstream's.
+/// Checks a cron schedule; the messages are upstream's.
 pub(crate) fn validate_schedule(schedule: &str) -> Result<(), String> {
     if schedule.is_empty() {
         return Err("empty spec string".into());

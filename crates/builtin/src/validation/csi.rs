@@ -1,4 +1,5 @@
-//! What drivers of storage say about themselves, and where volumes are attached.
+//! Validation of CSIDriver, CSINode, CSIStorageCapacity, VolumeAttachment and VolumeAttributesClass
+//! objects.
 
 use super::accessors::{entries, int, is_set, items, text};
 use super::errors::Errors;
@@ -115,7 +116,7 @@ pub(crate) fn validate_csi_node(object: &Object, errors: &mut Errors) {
     }
 }
 
-/// A driver may say anew how much it takes, and nothing else.
+/// Only `allocatable` of a driver may change.
 pub(crate) fn validate_csi_node_update(new: &Object, old: &Object, errors: &mut Errors) {
     let fixed = |driver: &Value| {
         let mut driver = driver.clone();

@@ -1,6 +1,6 @@
-//! Devices: what there is, which classes there are, and who claims them.
+//! Validation of dynamic resource allocation kinds: ResourceSlice, DeviceClass and ResourceClaim.
 //!
-//! Expressions that choose devices are not compiled here.
+//! CEL selectors are not compiled here.
 
 use super::accessors::{entries, flag, int, is_set, items, text};
 use super::errors::Errors;
@@ -15,13 +15,13 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
 const SPEC: FieldPath<'static> = FieldPath::root("spec");
-/// Requests, constraints, selectors, configurations: no list is longer.
+/// Item limit of the lists of requests, constraints, selectors and configurations.
 const LIST_MAX: usize = 32;
 const ALTERNATIVES_MAX: usize = 8;
 const EXPRESSION_BYTES_MAX: usize = 10 * 1024;
 const PARAMETERS_BYTES_MAX: usize = 10 * 1024;
 const DEVICES_MAX: usize = 128;
-/// The same if they have taints, counters or lists of values.
+/// Device limit if devices have taints, counters or list values.
 const COMPLEX_DEVICES_MAX: usize = 64;
 const ATTRIBUTES_MAX: usize = 32;
 const VALUES_MAX: usize = 48;
@@ -36,7 +36,7 @@ fn spec(object: &Object) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
-/// Looks at each item, unless there are too many. False if there are.
+/// Validates each item. Returns false, after one error, if there are too many items.
 fn validate_each(
     path: FieldPath<'_>,
     list: &Value,
@@ -55,7 +55,7 @@ fn validate_each(
     true
 }
 
-/// The same where items are told apart by a name.
+/// `validate_each`, and reports items with duplicate names.
 fn validate_each_unique(
     path: FieldPath<'_>,
     list: &Value,
@@ -143,7 +143,7 @@ pub(crate) fn validate_spec_immutable(new: &Object, old: &Object, errors: &mut E
     errors.is_fixed(SPEC, spec(new), spec(old));
 }
 
-/// Requests of a claim by name, with their alternatives.
+/// The requests of a claim by name, with the names of their alternatives.
 type ClaimRequests<'a> = BTreeMap<&'a str, BTreeSet<&'a str>>;
 
 fn validate_resource_claim_spec(path: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
@@ -232,7 +232,7 @@ fn validate_device_request(path: FieldPath<'_>, request: &Value, errors: &mut Er
     }
 }
 
-/// Which devices, and how many.
+/// Validates the device class, selectors and count of a request.
 fn validate_exact_device_request(path: FieldPath<'_>, wanted: &Value, errors: &mut Errors) {
     let class = path.child("deviceClassName");
     match text(&wanted["deviceClassName"]) {
@@ -282,7 +282,7 @@ fn validate_toleration(path: FieldPath<'_>, toleration: &Value, errors: &mut Err
     }
 }
 
-/// Names of requests of the same claim: `request`, or `request/alternative`.
+/// Validates references to requests of the same claim: `request`, or `request/alternative`.
 fn validate_request_references(
     path: FieldPath<'_>,
     list: &Value,
@@ -313,7 +313,7 @@ fn validate_request_references(
     validate_each_unique(path, list, LIST_MAX, text, errors, check);
 }
 
-/// `name`, or `domain/name`.
+/// Validates `name` or `domain/name`.
 fn validate_qualified_name(path: FieldPath<'_>, name: &str, errors: &mut Errors) {
     let segments: Vec<&str> = name.split('/').collect();
     let (domain, own) = match segments[..] {
@@ -350,7 +350,7 @@ pub(crate) fn validate_resource_slice(object: &Object, errors: &mut Errors) {
     validate_slice_devices_and_counters(spec, errors);
 }
 
-/// A slice stays with its driver, its pool and its node.
+/// The driver, pool and node of a slice are immutable.
 pub(crate) fn validate_resource_slice_update(new: &Object, old: &Object, errors: &mut Errors) {
     let (now, before) = (spec(new), spec(old));
     validate_slice_pool_and_nodes(now, errors);
@@ -394,7 +394,8 @@ fn validate_slice_pool_and_nodes(spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// Which of several ways is taken to say for which nodes something is.
+/// Validates that nodes are selected in exactly one of several ways; returns the ways that are
+/// used.
 fn validate_node_selection(
     path: FieldPath<'_>,
     holder: &Value,
@@ -411,7 +412,7 @@ fn validate_node_selection(
                 continue;
             }
             Value::String(name) if name.is_empty() => {
-                // A device and a slice say it in different words.
+                // Upstream's messages for devices and slices differ.
                 let message = match ways.len() {
                     3 => "must not be empty",
                     _ => "must be either unset or set to a non-empty string",
@@ -486,7 +487,7 @@ fn is_complex_device(device: &Value) -> bool {
         || attributes.any(|(_, value)| LISTS.iter().any(|list| is_set(&value[*list])))
 }
 
-/// Counters, and the name of what they belong to.
+/// Validates the counters of `holder` and the name in its field `member`.
 fn validate_counters(path: FieldPath<'_>, member: &str, holder: &Value, errors: &mut Errors) {
     match text(&holder[member]) {
         "" => errors.required(path.child(member), ""),
@@ -624,7 +625,7 @@ fn validate_attribute_text(path: FieldPath<'_>, kind: &str, value: &str, errors:
     }
 }
 
-/// `1.2.3-rc.1+build`
+/// Whether the text is a semantic version: `1.2.3-rc.1+build`.
 fn is_version(text: &str) -> bool {
     let number = |part: &str| {
         let digits = !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());

@@ -1,13 +1,13 @@
-//! What is wrong with an object, in the order it was found.
+//! The collector of validation errors, in the order in which they are found.
 
 use super::field_path::FieldPath;
 use optik_object::{FIELD_ERRORS_MAX, FieldError, FieldErrorKind, Problems, Value};
 
-/// What the values that errors quote may be long together. A list that is wrong in a thousand
-/// ways is not quoted a thousand times.
+/// Limit of the total size of values quoted in errors: a list with a thousand errors is not quoted
+/// a thousand times.
 const QUOTED_BYTES_MAX: usize = 256 << 10;
 
-/// No more are kept than are told.
+/// Collected errors, at most as many as a response reports.
 #[derive(Debug, Default)]
 pub(crate) struct Errors {
     list: Vec<FieldError>,
@@ -23,7 +23,7 @@ impl Errors {
         self.list.len()
     }
 
-    /// Whether whatever else is found is not told.
+    /// Whether further errors are discarded.
     pub(crate) fn is_full(&self) -> bool {
         self.list.len() >= FIELD_ERRORS_MAX || self.quoted_bytes >= QUOTED_BYTES_MAX
     }
@@ -88,7 +88,7 @@ impl Errors {
         }
     }
 
-    /// One of a few words; empty is missing.
+    /// Checks an enumerated value; an empty value is reported as required.
     pub(crate) fn one_of(&mut self, path: FieldPath<'_>, value: &str, supported: &[&str]) {
         if value.is_empty() {
             self.required(path, "");
@@ -97,7 +97,7 @@ impl Errors {
         }
     }
 
-    /// The same where nothing is a wrong word like any other.
+    /// Checks an enumerated value; an empty value is reported as unsupported.
     pub(crate) fn one_of_or_nothing(
         &mut self,
         path: FieldPath<'_>,

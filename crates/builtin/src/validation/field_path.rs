@@ -1,4 +1,4 @@
-//! Where in an object something is. A path is spelt only if something is wrong there.
+//! Field paths in validation errors. A path is formatted only if there is an error.
 
 use std::fmt;
 

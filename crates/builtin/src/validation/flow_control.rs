@@ -1,4 +1,4 @@
-//! Who is served when not everybody can be.
+//! Validation of FlowSchema and PriorityLevelConfiguration objects (API Priority and Fairness).
 
 use super::accessors::{flag, int, is_set, items, text};
 use super::errors::Errors;
@@ -84,7 +84,7 @@ fn validate_policy_rules_with_subjects(path: FieldPath<'_>, rule: &Value, errors
     }
 }
 
-/// Kinds of subjects, and the member that says who.
+/// Subject kinds and the member that each one uses.
 const SUBJECTS: &[(&str, &str)] = &[
     ("Group", "group"),
     ("ServiceAccount", "serviceAccount"),
@@ -106,7 +106,7 @@ fn validate_subject(path: FieldPath<'_>, subject: &Value, errors: &mut Errors) {
         let message = format!("{member} is required when subject kind is '{kind}'");
         errors.required(own, &message);
     }
-    // In the order in which upstream looks for them.
+    // In the order of upstream's checks.
     for other in ["serviceAccount", "user", "group"] {
         if other != *member && is_set(&subject[other]) {
             let kind = SUBJECTS.iter().find(|(_, member)| *member == other);
@@ -137,7 +137,8 @@ fn is_all(list: &Value) -> bool {
     items(list).iter().any(|one| one == "*")
 }
 
-/// `*` stands alone. False if nothing more is to be said.
+/// Reports `*` next to other values. Returns false if the list contains `*`: it then needs no
+/// further validation.
 fn validate_wildcard_stands_alone(
     path: FieldPath<'_>,
     list: &Value,

@@ -1,9 +1,9 @@
-//! Two values side by side, for messages that show what changed.
+//! A textual diff of two values, for error messages.
 
 use optik_object::Value;
 
-/// Not what upstream prints, which is Go's view of its own structures, but its shape: lines
-/// that are gone begin with `-`, new ones with `+`.
+/// Formats a diff in the shape of upstream's: removed lines begin with `-`, added ones with `+`.
+/// The content differs, because upstream prints its Go structures.
 pub(crate) fn go_diff(name: &str, old: &Value, new: &Value) -> String {
     let mut lines = vec![format!("  {name}{{")];
     compare("  ", old, new, &mut lines);

@@ -1,6 +1,6 @@
-//! What is wrong with an object of a built-in kind, in upstream's words and order.
+//! Validation of built-in kinds, with upstream's messages in upstream's order.
 //!
-//! Metadata is checked elsewhere, for all kinds alike.
+//! Metadata is validated elsewhere, for all kinds alike.
 
 mod accessors;
 mod batch;
@@ -34,29 +34,29 @@ pub(crate) use pods::validate_pod;
 
 use optik_object::{Object, Value};
 
-/// Whether a label selector asks for these labels.
+/// Whether a label selector is valid and matches labels.
 #[must_use]
 pub fn selector_matches(selector: &Value, labels: &Value) -> bool {
     selectors::is_valid(selector) && selectors::matches(selector, labels)
 }
 
-/// What a kind has against an object.
+/// Validates an object.
 pub(crate) type ValidateFn = fn(&Object, &mut Errors);
-/// What a kind has against a change.
+/// Validates a change, given the new and the old object.
 pub(crate) type ValidateUpdateFn = fn(&Object, &Object, &mut Errors);
 
-/// The checks of a kind: of new objects, of changed ones, of changes.
+/// The validation functions of a kind.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Validators {
     pub(crate) create: Option<ValidateFn>,
-    /// Like `create`, if it is not said.
+    /// Validation of the new object in an update; `create` if `None`.
     pub(crate) update: Option<ValidateFn>,
     pub(crate) change: Option<ValidateUpdateFn>,
-    /// Changes are looked at before the object itself.
+    /// Whether the change is validated before the new object.
     pub(crate) change_first: bool,
-    /// What a kind has against a change of the status.
+    /// Validates a change of the status.
     pub(crate) status: Option<ValidateUpdateFn>,
-    /// And of the approval.
+    /// Validates a change of the approval.
     pub(crate) approval: Option<ValidateUpdateFn>,
 }
 

@@ -1,4 +1,4 @@
-//! Words that fields consist of, beyond the names of objects.
+//! Formats of names in fields, other than object names.
 
 use optik_object::Problems;
 
@@ -39,7 +39,7 @@ pub(crate) fn environment_name(name: &str) -> Problems {
     problems
 }
 
-/// Keys of config maps and secrets.
+/// Validates a key of a ConfigMap or a Secret.
 pub(crate) fn config_key(key: &str) -> Problems {
     let mut problems = Vec::new();
     if key.len() > 253 {
@@ -106,7 +106,7 @@ pub(crate) fn wildcard_subdomain(name: &str) -> Problems {
     problems
 }
 
-/// A whole number of percent.
+/// Whether the text is an integer percentage.
 pub(crate) fn is_percent(text: &str) -> bool {
     let digits = text.strip_suffix('%').unwrap_or_default();
     !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit())

@@ -1,4 +1,4 @@
-//! Ingresses, network policies, and addresses of services.
+//! Validation of Ingress, IngressClass, NetworkPolicy, IPAddress and ServiceCIDR objects.
 
 use super::accessors::{int, is_set, items, text};
 use super::errors::Errors;

@@ -1,4 +1,4 @@
-//! Nodes, what runs containers on them, and namespaces.
+//! Validation of Node, RuntimeClass and Namespace objects.
 
 use super::accessors::{entries, items, text};
 use super::errors::Errors;
@@ -25,7 +25,7 @@ fn status(object: &Object) -> &Value {
 }
 
 pub(crate) fn validate_node(object: &Object, errors: &mut Errors) {
-    // Upstream looks for them in the metadata.
+    // Upstream reports taint errors under `metadata.taints`.
     validate_taints(&spec(object)["taints"], errors);
     validate_node_resources(object, errors);
     let cidrs = items(&spec(object)["podCIDRs"]);
@@ -74,7 +74,7 @@ fn validate_node_resources(object: &Object, errors: &mut Errors) {
     }
 }
 
-/// What is looked at a second time is told a second time.
+/// Validates a node update. Checks that upstream repeats on update report their errors twice.
 pub(crate) fn validate_node_update(new: &Object, old: &Object, errors: &mut Errors) {
     validate_node_resources(new, errors);
     let path = STATUS.child("addresses");
@@ -132,7 +132,7 @@ pub(crate) fn validate_runtime_class(object: &Object, errors: &mut Errors) {
     let all = &scheduling["tolerations"];
     let mut known = BTreeSet::new();
     for (at, it) in items(all).iter().enumerate() {
-        // One by one, so that what is there twice comes at its place.
+        // Validated one by one, so that a duplicate is reported at its position.
         validate_toleration(list.index(at), it, errors);
         if !known.insert(to_bytes(it)) {
             errors.duplicate(list.index(at), it.clone());

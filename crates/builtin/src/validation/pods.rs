@@ -1,4 +1,4 @@
-//! Pods and their templates.
+//! Validation of pods and pod templates.
 
 use super::accessors::{entries, flag, int, is_set, items, text};
 use super::containers::{
@@ -63,7 +63,7 @@ const CHANGEABLE: &str = "`spec.containers[*].image`,`spec.initContainers[*].ima
     `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
     `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// What of a pod may change.
+/// Only some fields of a pod are mutable.
 pub(crate) fn validate_pod_update(new: &Object, old: &Object, errors: &mut Errors) {
     let empty = Value::Null;
     let spec = new.get("spec").unwrap_or(&empty);
@@ -107,7 +107,7 @@ pub(crate) fn validate_pod_update(new: &Object, old: &Object, errors: &mut Error
         restore_member(&mut changed, before, grace);
     }
     if !items(&before["schedulingGates"]).is_empty() {
-        // While it is held back, it may become choosier.
+        // Until its scheduling gates are removed, a pod may get further scheduling constraints.
         restore_member(&mut changed, before, "nodeSelector");
         restore_member(&mut changed, before, "affinity");
     }
@@ -188,14 +188,14 @@ fn validate_scheduling_gates_only_removed(spec: &Value, before: &Value, errors: 
     }
 }
 
-/// Whom a spec belongs to.
+/// The owner of a pod spec.
 #[derive(Clone, Copy)]
 pub(crate) enum PodOwner<'a> {
     Pod(&'a str),
     Template,
 }
 
-/// A template, as workloads have it.
+/// Validates the pod template of a workload.
 pub(crate) fn validate_pod_template_spec(
     path: FieldPath<'_>,
     template: &Value,
@@ -553,7 +553,7 @@ fn validate_topology_spread_constraints(path: FieldPath<'_>, list: &Value, error
     let pair = |constraint: &Value| {
         ["topologyKey", "whenUnsatisfiable"].map(|key| to_bytes(&constraint[key]))
     };
-    // Told of each that is there again further on.
+    // A constraint is reported as a duplicate if an equal one follows.
     let mut later: BTreeMap<[Vec<u8>; 2], usize> = BTreeMap::new();
     for constraint in list {
         *later.entry(pair(constraint)).or_default() += 1;

@@ -1,4 +1,5 @@
-//! Limits, budgets, priorities, leases and events.
+//! Validation of LimitRange, ResourceQuota, PodDisruptionBudget, HorizontalPodAutoscaler,
+//! PriorityClass, Lease and Event objects.
 
 use super::accessors::{entries, int, is_set, items, text};
 use super::errors::Errors;
@@ -199,7 +200,7 @@ pub(crate) fn validate_resource_quota(object: &Object, errors: &mut Errors) {
     }
 }
 
-/// Scopes are about pods and what they use.
+/// Scopes apply only to pods and the resources that pods consume.
 fn scope_applies_to(scope: &str, resource: &str) -> bool {
     let used = ["cpu", "memory"];
     let bare = resource
@@ -218,7 +219,7 @@ fn validate_quota_resource_name(path: FieldPath<'_>, name: &str, errors: &mut Er
     let before = errors.count();
     resources::validate_resource_name(path, name, errors);
     if errors.count() > before && !name.contains('/') {
-        // Upstream finds this out twice, and says so.
+        // Upstream reports this error twice.
         let message = "must be a standard resource for quota";
         errors.invalid(path, name, message);
     }
@@ -366,7 +367,7 @@ fn validate_event(object: &Object, reporter: &'static str, errors: &mut Errors) 
     }
 }
 
-/// Events of the newer group must say more.
+/// `events.k8s.io/v1` events have more required fields.
 pub(crate) fn validate_events_v1_event(object: &Object, errors: &mut Errors) {
     validate_event(object, "reportingController", errors);
     validate_event_series(object, errors);
@@ -390,7 +391,7 @@ pub(crate) fn validate_events_v1_event(object: &Object, errors: &mut Errors) {
     }
 }
 
-/// One event is no series.
+/// A series has at least two events.
 fn validate_event_series(object: &Object, errors: &mut Errors) {
     let series = member(object, "series");
     if series.is_null() {

@@ -1,4 +1,4 @@
-//! Resources: their names, their amounts, requests and limits.
+//! Validation of resource names, quantities, requests and limits.
 
 use super::accessors::{entries, items, text};
 use super::errors::Errors;
@@ -63,7 +63,7 @@ pub(crate) fn is_extended(name: &str) -> bool {
     qualified_name(&format!("requests.{name}")).is_empty()
 }
 
-/// What a node has more of than it can give at once.
+/// Whether a resource can be overcommitted: its request may differ from its limit.
 fn is_overcommit_allowed(name: &str) -> bool {
     is_native(name) && !is_huge_pages(name)
 }
@@ -72,7 +72,7 @@ fn is_integer_resource(name: &str) -> bool {
     INTEGER_RESOURCES.contains(&name) || is_extended(name)
 }
 
-/// What any resource may be called. False if the name is none at all.
+/// Validates a resource name.
 pub(crate) fn validate_resource_name(path: FieldPath<'_>, name: &str, errors: &mut Errors) {
     let problems = qualified_name(name);
     if !problems.is_empty() {
@@ -117,7 +117,7 @@ pub(crate) fn validate_resource_quantity(
     }
 }
 
-/// `limits` and `requests` of a container, or of a pod as a whole.
+/// Validates `limits` and `requests` of a container, or of a pod.
 pub(crate) fn validate_resource_requirements(
     path: FieldPath<'_>,
     resources: &Value,

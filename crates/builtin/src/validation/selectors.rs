@@ -1,4 +1,4 @@
-//! Label selectors, labels and annotations inside specs.
+//! Validation of label selectors, labels and annotations inside specs.
 
 use super::accessors::{entries, is_set, items, text};
 use super::errors::Errors;
@@ -6,7 +6,7 @@ use super::field_path::FieldPath;
 use optik_object::selector;
 use optik_object::{Value, label_value, qualified_name};
 
-/// What a list of labels must be.
+/// Validates a map of labels.
 pub(crate) fn validate_labels(path: FieldPath<'_>, labels: &Value, errors: &mut Errors) {
     for (key, value) in entries(labels) {
         errors.problems(path, key, qualified_name(key));
@@ -25,14 +25,14 @@ pub(crate) fn validate_annotations(path: FieldPath<'_>, annotations: &Value, err
     }
 }
 
-/// `matchLabels` and `matchExpressions`.
+/// Validates `matchLabels` and `matchExpressions`.
 pub(crate) fn validate_label_selector(path: FieldPath<'_>, labels: &Value, errors: &mut Errors) {
     for error in selector::validate_label_selector(labels) {
         errors.push(error.with_path_prefix(&path.to_string()));
     }
 }
 
-/// Whether a selector can be understood.
+/// Whether a selector is valid.
 pub(crate) fn is_valid(selector: &Value) -> bool {
     items(&selector["matchExpressions"])
         .iter()
@@ -46,13 +46,13 @@ pub(crate) fn is_valid(selector: &Value) -> bool {
         })
 }
 
-/// Whether a selector asks for nothing.
+/// Whether a selector has no requirements.
 pub(crate) fn is_empty(selector: &Value) -> bool {
     entries(&selector["matchLabels"]).next().is_none()
         && items(&selector["matchExpressions"]).is_empty()
 }
 
-/// Whether labels are what a selector asks for.
+/// Whether a selector matches labels.
 #[must_use]
 pub(crate) fn matches(selector: &Value, labels: &Value) -> bool {
     let same = entries(&selector["matchLabels"]).all(|(key, value)| labels.get(key) == Some(value));

@@ -1,4 +1,4 @@
-//! Services, and where they lead.
+//! Validation of Service, Endpoints and EndpointSlice objects.
 
 use super::accessors::{int, int_or_string, is_set, items, text};
 use super::containers::validate_port_or_name;
@@ -25,7 +25,7 @@ fn is_headless(spec: &Value) -> bool {
         .is_some_and(|ip| ip == "None")
 }
 
-/// Whether a service can be reached from outside.
+/// Whether a service is reachable from outside the cluster, by its type or its external IPs.
 pub(crate) fn is_external(spec: &Value) -> bool {
     let kind = text(&spec["type"]);
     let outside = !items(&spec["externalIPs"]).is_empty();
@@ -250,7 +250,7 @@ fn validate_traffic_policies(spec: &Value, errors: &mut Errors) {
     }
 }
 
-/// A cluster IP stays for as long as the service has one.
+/// A cluster IP is immutable while the service type has one.
 pub(crate) fn validate_service_update(new: &Object, old: &Object, errors: &mut Errors) {
     let (new, old) = (spec(new), spec(old));
     let external = |spec: &Value| text(&spec["type"]) == "ExternalName";

@@ -1,4 +1,4 @@
-//! What is wrong with a status, which controllers and nodes write.
+//! Validation of status updates.
 
 use super::accessors::{first_by_name, int, is_set, items, text};
 use super::errors::Errors;
@@ -7,13 +7,13 @@ use super::pods::validate_ip;
 use optik_object::{Object, Value, dns1123_subdomain, to_bytes};
 use std::collections::BTreeSet;
 
-/// Numbers that a status counts.
+/// The replica counters of a status.
 struct ReplicaCounts {
-    /// None of them is negative.
+    /// Counters that must not be negative.
     all: &'static [&'static str],
-    /// None of them is more than all replicas.
+    /// Counters that must not exceed `replicas`.
     of_replicas: &'static [&'static str],
-    /// What those that are available are fewer than, in upstream's words.
+    /// Upstream's message if `availableReplicas` exceeds its bound.
     available: &'static str,
 }
 
@@ -120,7 +120,7 @@ impl ReplicaCounts {
     }
 }
 
-/// Names that were taken stay taken.
+/// `collisionCount` never decreases.
 fn validate_collision_count(new: &Value, old: &Value, errors: &mut Errors) {
     let [now, before] = [new, old].map(|status| int(&status["collisionCount"]));
     if before.is_some_and(|before| now.is_none_or(|now| now < before)) {
@@ -162,7 +162,7 @@ fn validate_nominated_node_name(node: &str, before: &Value, spec: &Value, errors
     }
 }
 
-/// What ran for the last time does not run again.
+/// A terminated container that is not restarted stays terminated.
 fn validate_container_state_transitions(
     new: &Value,
     before: &Value,

@@ -1,4 +1,4 @@
-//! Volumes, claims and classes.
+//! Validation of PersistentVolume, PersistentVolumeClaim, StorageClass and related kinds.
 
 use super::accessors::{entries, is_set, items, text};
 use super::errors::Errors;
@@ -64,7 +64,7 @@ fn validate_access_modes(path: FieldPath<'_>, modes: &Value, errors: &mut Errors
     }
 }
 
-/// The spec of a claim, also where it is part of a template.
+/// Validates the spec of a claim, or of a claim template.
 pub(crate) fn validate_persistent_volume_claim_spec(
     path: FieldPath<'_>,
     spec: &Value,
@@ -112,7 +112,7 @@ pub(crate) fn validate_persistent_volume_claim(object: &Object, errors: &mut Err
     validate_persistent_volume_claim_spec(SPEC, spec(object), errors);
 }
 
-/// A claim stays what it is, but for what is done to bind it, and for growing.
+/// The spec of a claim is immutable, except for binding and expansion.
 pub(crate) fn validate_persistent_volume_claim_update(
     new: &Object,
     old: &Object,
@@ -257,7 +257,8 @@ fn validate_csi_source(path: FieldPath<'_>, source: &Value, errors: &mut Errors)
     }
 }
 
-/// A volume that is only there while it is attached: of a driver, and without a size.
+/// Validates the inline volume spec of a VolumeAttachment: it must be a CSI volume, without a
+/// capacity.
 pub(crate) fn validate_inline_volume_spec(path: FieldPath<'_>, spec: &Value, errors: &mut Errors) {
     let own = path.child("csi");
     if !is_set(&spec["csi"]) {

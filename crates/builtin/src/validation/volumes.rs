@@ -1,4 +1,4 @@
-//! The volumes of a pod.
+//! Validation of the volumes of a pod.
 
 use super::accessors::{int, is_set, items, text};
 use super::errors::Errors;
@@ -23,7 +23,7 @@ const RESOURCES: &[&str] = &[
     "requests.ephemeral-storage",
     "requests.memory",
 ];
-/// In the order in which they are looked at.
+/// In the order of upstream's checks.
 const SOURCES: &[&str] = &[
     "hostPath",
     "gitRepo",
@@ -56,7 +56,7 @@ const SOURCES: &[&str] = &[
     "image",
 ];
 
-/// Volumes that containers can have, by name.
+/// The valid volumes of a pod, by name; containers can mount them.
 #[derive(Default)]
 pub(crate) struct PodVolumes<'a>(BTreeMap<&'a str, &'a Value>);
 
@@ -72,7 +72,7 @@ impl PodVolumes<'_> {
     }
 }
 
-/// Checks volumes; those that are as they should be can be mounted.
+/// Validates volumes and returns the valid ones.
 pub(crate) fn validate_volumes<'a>(
     path: FieldPath<'_>,
     list: &'a Value,
@@ -306,7 +306,7 @@ fn validate_downward_api_file(path: FieldPath<'_>, file: &Value, errors: &mut Er
     validate_file_mode(path.child("mode"), &file["mode"], errors);
 }
 
-/// A field of the pod, such as its name.
+/// Validates a downward API field reference.
 pub(crate) fn validate_field_selector(
     path: FieldPath<'_>,
     reference: &Value,
@@ -425,7 +425,7 @@ fn validate_projected(path: FieldPath<'_>, source: &Value, errors: &mut Errors) 
     }
 }
 
-/// How long a token may be good for.
+/// Validates the expiration of a projected service account token.
 pub(super) fn validate_token_lifetime(path: FieldPath<'_>, seconds: i64, errors: &mut Errors) {
     if seconds < 600 {
         let message = "may not specify a duration less than 10 minutes";

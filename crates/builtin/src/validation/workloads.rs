@@ -1,4 +1,5 @@
-//! What keeps pods running: deployments and their like.
+//! Validation of workloads: Deployment, ReplicaSet, DaemonSet, StatefulSet, ReplicationController,
+//! PodTemplate and ControllerRevision.
 
 use super::accessors::{entries, int, is_set, items, text};
 use super::errors::Errors;
@@ -46,13 +47,13 @@ pub(crate) fn validate_replica_set(object: &Object, errors: &mut Errors) {
     validate_workload_template(spec, errors);
 }
 
-/// The selector of a workload stays.
+/// The selector is immutable.
 pub(crate) fn validate_selector_immutable(new: &Object, old: &Object, errors: &mut Errors) {
     let path = SPEC.child("selector");
     errors.is_fixed(path, &spec(new)["selector"], &spec(old)["selector"]);
 }
 
-/// The selector of a workload.
+/// Validates the selector of a workload.
 fn validate_workload_selector(spec: &Value, what: &str, errors: &mut Errors) {
     let path = SPEC.child("selector");
     if !is_set(&spec["selector"]) {
@@ -65,7 +66,7 @@ fn validate_workload_selector(spec: &Value, what: &str, errors: &mut Errors) {
     }
 }
 
-/// A template that fits the selector.
+/// Validates the template and that the selector matches it.
 fn validate_workload_template(spec: &Value, errors: &mut Errors) {
     let path = SPEC.child("template");
     if !is_understood(spec, "invalid label selector", errors) {
@@ -85,7 +86,7 @@ fn is_understood(spec: &Value, message: &str, errors: &mut Errors) -> bool {
     understood
 }
 
-/// No selector fits nothing; an empty one is complained about elsewhere.
+/// A missing selector matches nothing. An empty one is reported elsewhere.
 fn validate_selector_matches_template(spec: &Value, errors: &mut Errors) {
     let labels = &spec["template"]["metadata"]["labels"];
     if !is_set(&spec["selector"]) || !matches(&spec["selector"], labels) {
@@ -143,7 +144,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// A number, or a percentage of one.
+/// Validates a number or a percentage.
 pub(crate) fn validate_int_or_percent(path: FieldPath<'_>, value: &Value, errors: &mut Errors) {
     match value {
         Value::String(text) if !is_percent(text) => {
@@ -265,7 +266,7 @@ pub(crate) fn validate_stateful_set(object: &Object, errors: &mut Errors) {
     validate_restart_policy_always(spec, "StatefulSet", errors);
 }
 
-/// The template with a volume for each claim, since containers may mount them.
+/// The template with a volume for each claim template, because containers may mount them.
 fn with_claims(spec: &Value) -> Value {
     let mut template = spec["template"].clone();
     let claims = items(&spec["volumeClaimTemplates"]);

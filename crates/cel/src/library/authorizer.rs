@@ -1,4 +1,4 @@
-//! Whether somebody may do something, asked from within an expression.
+//! The authorizer library: access checks from within CEL expressions.
 
 use super::{Function, OpaqueValue};
 use crate::runtime_cost::CallCost;
@@ -6,15 +6,15 @@ use crate::value::{EvalError, Result, Value};
 use std::fmt;
 use std::sync::Arc;
 
-/// Answers whether something is allowed.
+/// The authorizer behind the CEL variable `authorizer`.
 pub trait CelAuthorizer: Send + Sync {
     fn authorize(&self, ask: &AuthorizerCheck<'_>) -> AuthorizerDecision;
 }
 
-/// What is asked.
+/// The attributes of one access check.
 #[derive(Debug)]
 pub struct AuthorizerCheck<'a> {
-    /// A namespace and a name, if not about who made the request.
+    /// Namespace and name of the service account to check; `None` for the requesting user.
     pub service_account: Option<(&'a str, &'a str)>,
     pub verb: &'a str,
     pub target: CheckTarget<'a>,
@@ -37,7 +37,7 @@ pub struct ResourceCheck {
     pub label_selector: String,
 }
 
-/// What was answered.
+/// The answer to one access check.
 #[derive(Clone, Debug, Default)]
 pub struct AuthorizerDecision {
     pub allowed: bool,
@@ -45,7 +45,7 @@ pub struct AuthorizerDecision {
     pub error: Option<String>,
 }
 
-/// Who asks, for whom.
+/// The CEL value of type `Authorizer`: an authorizer and the user it checks.
 #[derive(Clone)]
 pub struct AuthorizerValue {
     authorizer: Arc<dyn CelAuthorizer>,
@@ -72,7 +72,7 @@ impl AuthorizerValue {
 }
 
 impl Value<'_> {
-    /// The variable `authorizer`.
+    /// The value of the variable `authorizer`.
     #[must_use]
     pub fn authorizer(authorizer: Arc<dyn CelAuthorizer>) -> Self {
         Value::opaque(OpaqueValue::Authorizer(AuthorizerValue {
@@ -81,7 +81,7 @@ impl Value<'_> {
         }))
     }
 
-    /// `authorizer.requestResource`.
+    /// The value of the variable `authorizer.requestResource`.
     #[must_use]
     pub fn resource_check(authorizer: Arc<dyn CelAuthorizer>, ask: ResourceCheck) -> Self {
         let asker = AuthorizerValue {

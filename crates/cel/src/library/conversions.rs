@@ -1,4 +1,4 @@
-//! From one type to another.
+//! Type conversion functions: `int`, `uint`, `double`, `string`, `bytes`, `bool` and so on.
 
 use super::OpaqueValue;
 use crate::time::{CelTimestamp, duration_text, parse_duration, parse_instant};
@@ -47,7 +47,7 @@ pub(crate) fn to_double<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-/// As Go reads a float: no spaces, and infinity only in its words.
+/// Parses a double like Go's `strconv.ParseFloat`: no spaces, and only Go's spellings of infinity.
 fn float(text: &str) -> Option<f64> {
     let plain = text.trim_start_matches(['+', '-']);
     let word = plain.eq_ignore_ascii_case("inf")
@@ -151,7 +151,8 @@ pub(crate) fn to_string<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::string(text))
 }
 
-/// With as few digits as say it, and an exponent for what is large or small.
+/// Formats a double with the shortest digits that round-trip, and with an exponent if it is large
+/// or small.
 pub(crate) fn double_text(number: f64) -> String {
     if number.is_nan() {
         return "NaN".into();

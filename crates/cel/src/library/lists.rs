@@ -1,4 +1,4 @@
-//! Functions on lists, sets and maps.
+//! CEL library functions on lists, sets and maps.
 
 use super::{Arithmetic, RESULT_BYTES_MAX, args, arithmetic, strings};
 use crate::compare::{contains, equal, order};
@@ -159,7 +159,8 @@ pub(crate) fn reverse<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-/// More are not compared with each other: it would cost too much anyway.
+/// The largest list that `distinct` compares pairwise; a longer one is reported as exceeding the
+/// cost limit.
 const DISTINCT_ITEMS_MAX: usize = 10_000;
 
 pub(crate) fn distinct<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -216,7 +217,7 @@ pub(crate) fn sort_by_keys<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     ))
 }
 
-/// More numbers than may be paid for are not made.
+/// The largest result of `lists.range`; a larger one is reported as exceeding the cost limit.
 const RANGE_MAX: i64 = 1_000_000;
 
 pub(crate) fn range<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
@@ -241,7 +242,7 @@ pub(crate) fn last<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-/// Pairs beyond these cost more than anything may.
+/// The largest number of pairs that set functions compare; more would exceed any cost limit.
 const PAIRS_MAX: usize = 1_000_000;
 
 fn check_pair_count(a: &ListValue<'_>, b: &ListValue<'_>) -> Result<()> {
@@ -287,7 +288,7 @@ pub(crate) fn sets_intersects<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::Bool(false))
 }
 
-/// A map with one entry more, or those of another map.
+/// A map with one more entry, or with the entries of another map.
 pub(crate) fn map_insert<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     let mut entries;
     match args {
@@ -307,7 +308,7 @@ pub(crate) fn map_insert<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::Map(MapValue::Owned(Arc::new(entries))))
 }
 
-/// Keys are there once.
+/// Inserts an entry; an existing key is an error.
 pub(crate) fn insert<'a>(
     entries: &mut std::collections::BTreeMap<crate::value::MapKey, Value<'a>>,
     key: &Value<'a>,

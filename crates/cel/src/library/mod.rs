@@ -1,4 +1,4 @@
-//! The functions, by their names.
+//! The CEL function library: the implementations of functions, by name.
 
 mod authorizer;
 mod conversions;
@@ -31,10 +31,10 @@ use crate::types::OpaqueType;
 use crate::value::{EvalError, Result, Value};
 use std::net::IpAddr;
 
-/// No string or list that a function makes is larger.
+/// Size limit of a string or list that a function produces.
 pub(crate) const RESULT_BYTES_MAX: usize = 16 << 20;
 
-/// A value of a library.
+/// A value of a type that a library adds.
 #[derive(Debug)]
 pub enum OpaqueValue {
     Url(CelUrl),
@@ -67,7 +67,7 @@ impl OpaqueValue {
         }
     }
 
-    /// In bytes; one for what has no size.
+    /// The size in bytes; 1 for values without a size.
     pub(crate) const fn size(&self) -> usize {
         match self {
             Self::Ip(IpAddr::V4(_)) => 4,
@@ -85,10 +85,10 @@ impl OpaqueValue {
     }
 }
 
-/// Runs a function on its arguments, the target first.
+/// The implementation of a function. The receiver is the first argument.
 pub(crate) type FunctionImpl = for<'a> fn(&[Value<'a>]) -> Result<Value<'a>>;
 
-/// A function and what it costs.
+/// A function and its cost.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Function {
     pub(crate) run: FunctionImpl,
@@ -99,7 +99,7 @@ const fn priced(run: FunctionImpl, price: CallCost) -> Option<Function> {
     Some(Function { run, price })
 }
 
-/// The function of a name; `None` for those that are part of the language.
+/// Finds a function by name; `None` for functions that the evaluator itself implements.
 pub(crate) fn find_function(name: &str) -> Option<Function> {
     if let Some(format) = name.strip_prefix("format.")
         && format != "named"
@@ -212,7 +212,7 @@ fn find_extension_function(name: &str) -> Option<Function> {
     }
 }
 
-/// The arguments, if they are what a function takes.
+/// Destructures the arguments; a "no such overload" error if they do not match.
 macro_rules! args {
     ($args:expr, $($pattern:pat),+ => $result:expr) => {
         match $args {
@@ -223,7 +223,7 @@ macro_rules! args {
 }
 pub(crate) use args;
 
-/// A string that is not too large to be made.
+/// Fails if a result of `size` bytes would exceed the limit.
 pub(crate) fn check_result_size(size: usize) -> Result<()> {
     (size <= RESULT_BYTES_MAX)
         .then_some(())

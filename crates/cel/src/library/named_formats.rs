@@ -1,4 +1,4 @@
-//! Formats that strings can be checked against by name.
+//! The format library: named string formats such as `format.dns1123Label()`.
 
 use super::url::CelUrl;
 use super::{FunctionImpl, OpaqueValue, args};
@@ -8,11 +8,11 @@ use crate::value::{EvalError, Result, Value};
 use optik_object::{dns1035_label, dns1123_label, dns1123_subdomain, label_value, qualified_name};
 use std::sync::LazyLock;
 
-/// A format.
+/// One named format.
 #[derive(Debug)]
 pub struct NamedFormat {
     name: &'static str,
-    /// How long upstream takes its regular expression to be.
+    /// The length that upstream's cost estimator assumes for its regular expression.
     pub(crate) regex_chars: u64,
     check: fn(&str) -> Vec<String>,
 }
@@ -71,7 +71,7 @@ fn format_error(good: bool, text: &str) -> Vec<String> {
     if good { Vec::new() } else { vec![text.into()] }
 }
 
-/// A prefix may end with a dash: something will follow.
+/// Completes a generated-name prefix that ends with a dash, because a suffix will follow it.
 fn finished(text: &str) -> String {
     match text.strip_suffix('-') {
         Some(rest) => format!("{rest}a"),
@@ -95,7 +95,7 @@ fn is_base64(text: &str) -> bool {
     BASE64.matches(text)
 }
 
-/// As `format.` is followed by.
+/// The names that may follow `format.`.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     FORMATS.iter().map(|format| format.name)
 }
@@ -104,7 +104,7 @@ fn by_name(name: &str) -> Option<&'static NamedFormat> {
     FORMATS.iter().find(|format| format.name == name)
 }
 
-/// The function that makes a format of that name.
+/// The function that returns the format of that name.
 pub(crate) fn format_constant(name: &str) -> Option<FunctionImpl> {
     macro_rules! makers {
         ($($index:literal)*) => {
@@ -123,7 +123,7 @@ pub(crate) fn named<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }))
 }
 
-/// What is wrong with a string; nothing if nothing is.
+/// `validate`: an optional list of error messages; none if the string is valid.
 pub(crate) fn validate<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     let [Value::Opaque(thing), Value::String(text)] = args else {
         return Err(EvalError::no_overload());

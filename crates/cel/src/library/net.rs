@@ -1,11 +1,11 @@
-//! Addresses of machines and networks.
+//! The IP and CIDR libraries: IP addresses and networks.
 
 use super::{OpaqueValue, args};
 use crate::value::{EvalError, Result, Value};
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
-/// A network.
+/// An IP network in CIDR notation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cidr {
     ip: IpAddr,
@@ -48,7 +48,7 @@ impl Cidr {
         }
     }
 
-    /// The bytes that the prefix covers.
+    /// The number of bytes that the prefix covers.
     pub(crate) const fn size(&self) -> usize {
         (self.bits as usize).div_ceil(8)
     }
@@ -214,7 +214,7 @@ pub(crate) fn contains_ip<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     };
     let cidr = as_cidr(cidr)?;
     let ip = match ip {
-        // Upstream loses what was wrong with the text.
+        // Upstream discards the parse error too.
         Value::String(text) => parse_ip(text.as_str()).map_err(|_| EvalError::no_overload())?,
         Value::Opaque(thing) => match &**thing {
             OpaqueValue::Ip(ip) => *ip,

@@ -1,4 +1,4 @@
-//! What operators do.
+//! Implementations of the operators.
 
 use super::args;
 use crate::compare::list_map_key;
@@ -35,7 +35,7 @@ pub(crate) fn size<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::Int(i64::try_from(count).unwrap_or(i64::MAX)))
 }
 
-/// Works out a sum, a product and so on.
+/// Applies an arithmetic operator.
 pub(crate) fn arithmetic<'a>(what: Arithmetic, args: &[Value<'a>]) -> Result<Value<'a>> {
     match args {
         [Value::Int(a), Value::Int(b)] => integers(what, *a, *b),
@@ -137,8 +137,8 @@ fn subtract<'a>(a: &Value<'a>, b: &Value<'a>) -> Result<Value<'a>> {
     }
 }
 
-/// Lists are put one behind the other; sets are united; of lists with keys, what the second
-/// has replaces what the first had.
+/// `+` on lists: atomic lists are concatenated; sets are united; in lists of type `map`, items of
+/// the second list replace items of the first with the same key.
 fn join<'a>(a: &ListValue<'a>, b: &ListValue<'a>) -> Result<Value<'a>> {
     let mut items = a.to_vec()?;
     match a.list_type() {

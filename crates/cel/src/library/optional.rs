@@ -1,4 +1,4 @@
-//! Values that may not be there.
+//! Functions on optional values.
 
 use super::args;
 use crate::value::{EvalError, Result, Value};
@@ -47,7 +47,7 @@ pub(crate) fn value<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     }
 }
 
-/// Those of a list that are there.
+/// `optional.unwrap`: the values of a list of optionals, without the empty ones.
 pub(crate) fn unwrap_opt<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     let [Value::List(list)] = args else {
         return Err(EvalError::no_overload());

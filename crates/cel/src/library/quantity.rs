@@ -1,4 +1,6 @@
-//! Quantities such as `1.5Gi`; they share some names of functions with versions.
+//! The quantity library: resource quantities such as `1.5Gi`.
+//!
+//! Some of its functions share their names with the semver library.
 
 use super::{OpaqueValue, args, semver};
 use crate::value::{EvalError, Result, Value};
@@ -6,11 +8,12 @@ use std::cmp::Ordering;
 
 const NANOS: i128 = 1_000_000_000;
 
-/// A number of billionths.
+/// A quantity in units of 10⁻⁹.
 #[derive(Clone, Copy, Debug)]
 pub struct CelQuantity {
     nanos: i128,
-    /// Written with a fraction or a small unit: not taken for an integer, even if it is one.
+    /// Whether it was written with a fraction or a sub-unit; `isInteger` is then false, even if the
+    /// value is whole.
     fine: bool,
 }
 
@@ -38,7 +41,8 @@ impl CelQuantity {
         let unit = unit(suffix)?;
         let digits = i64::try_from(whole.trim_start_matches('0').len() + fraction.len());
         let digits = digits.unwrap_or(i64::MAX);
-        // Upstream keeps it as a small integer and a power of ten, or not at all as one.
+        // Upstream stores the value as a small integer with a power of ten, or as a decimal if it
+        // does not fit.
         let fine = match unit {
             QuantityUnit::Decimal(power) => {
                 digits > 18 || i64::from(power) < i64::try_from(fraction.len()).unwrap_or(i64::MAX)
@@ -67,9 +71,9 @@ impl CelQuantity {
 
 #[derive(Clone, Copy)]
 enum QuantityUnit {
-    /// A power of ten.
+    /// The exponent of a power of ten.
     Decimal(i32),
-    /// A power of two.
+    /// The exponent of a power of two.
     Binary(u32),
 }
 
@@ -98,10 +102,10 @@ fn unit(suffix: &str) -> Option<QuantityUnit> {
     })
 }
 
-/// Nothing is larger.
+/// The largest quantity; larger ones saturate.
 const NANOS_MAX: i128 = i64::MAX as i128 * NANOS;
 
-/// Rounded up to a billionth, and down to what is the most.
+/// The value rounded up to 10⁻⁹ and capped at the largest quantity.
 fn scaled(whole: &str, fraction: &str, unit: QuantityUnit) -> i128 {
     let mut mantissa: i128 = 0;
     let mut power: i32 = 9;
@@ -110,7 +114,7 @@ fn scaled(whole: &str, fraction: &str, unit: QuantityUnit) -> i128 {
     for (digit, behind) in digits.chain(fraction.bytes().map(|digit| (digit, true))) {
         let digit = i128::from(digit - b'0');
         if mantissa > 10_i128.pow(30) {
-            // More digits than anything has: only their weight counts.
+            // More digits than any quantity has: only their magnitude counts.
             power = power.saturating_add(i32::from(!behind));
             lost |= digit > 0;
             continue;
@@ -180,7 +184,7 @@ pub(crate) fn sign<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     })))
 }
 
-/// How two quantities, or two versions, compare.
+/// Compares two quantities, or two versions.
 fn ordering(args: &[Value<'_>]) -> Result<Ordering> {
     let [a, b] = args else {
         return Err(EvalError::no_overload());

@@ -1,4 +1,4 @@
-//! Regular expressions, in Go's dialect.
+//! The regex library, in Go's regular expression syntax.
 
 use super::args;
 use crate::go_regex;

@@ -1,4 +1,4 @@
-//! Versions.
+//! The semver library: semantic versions.
 
 use super::{OpaqueValue, args};
 use crate::value::{EvalError, Result, Value};
@@ -38,7 +38,7 @@ fn parse(text: &str, normalize: bool) -> std::result::Result<Version, String> {
     Version::parse(text).map_err(|error| error.to_string())
 }
 
-/// Without `v`, with three numbers, none of which begins with a zero.
+/// Normalizes a version: removes `v`, leading zeros, and pads to three numbers.
 fn normalized(text: &str) -> String {
     let text = text.strip_prefix('v').unwrap_or(text);
     let mut parts: Vec<String> = text.splitn(3, '.').map(str::to_owned).collect();
@@ -53,7 +53,7 @@ fn normalized(text: &str) -> String {
             };
         }
     }
-    // What is left out stands before `-` and `+`, so those keep it from being added.
+    // Padding would land behind a pre-release or build suffix, so such a version is not padded.
     let extra = parts.last().is_some_and(|last| last.contains(['+', '-']));
     while parts.len() < 3 && !extra {
         parts.push("0".into());
@@ -88,7 +88,7 @@ fn as_version<'t>(value: &'t Value<'_>) -> Option<&'t Version> {
     }
 }
 
-/// How two versions compare; what was built from what does not matter.
+/// Compares two versions by precedence; build metadata is ignored.
 pub(crate) fn ordering(a: &Value<'_>, b: &Value<'_>) -> Option<Ordering> {
     Some(as_version(a)?.cmp_precedence(as_version(b)?))
 }

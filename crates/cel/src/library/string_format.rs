@@ -1,4 +1,4 @@
-//! `"%s is %d".format([…])`
+//! `format` on strings: `"%s is %d".format([…])`.
 
 use super::{check_result_size, conversions};
 use crate::time::duration_text;
@@ -8,7 +8,7 @@ use crate::value::{EvalError, ListValue, Result, Value};
 const PRECISION: usize = 6;
 const PRECISION_MAX: usize = 999;
 
-/// What stands for an argument.
+/// A verb (placeholder) of a format string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FormatVerb {
     Text,
@@ -20,7 +20,7 @@ enum FormatVerb {
     Octal,
 }
 
-/// The parts of a format: what stands as it is, and what is filled in.
+/// A part of a format string: literal text or a verb.
 enum FormatPart<'f> {
     Plain(&'f str),
     Filled(FormatVerb),
@@ -74,8 +74,8 @@ fn parse_format(format: &str) -> std::result::Result<Vec<FormatPart<'_>>, String
     Ok(parts)
 }
 
-/// What is wrong with a format and arguments of such types, before it is ever run; and
-/// with which of them.
+/// Checks a format string against the static types of its arguments. Returns the error and the
+/// index of the argument it is about.
 pub(crate) fn check_format(
     format: &str,
     types: &[&CelType],
@@ -111,7 +111,7 @@ pub(crate) fn check_format(
 }
 
 impl FormatVerb {
-    /// Whether a value of a type can be filled in.
+    /// Whether the verb accepts a value of a type.
     const fn accepts(self, of: &CelType) -> bool {
         match (self, of) {
             (_, CelType::Dyn | CelType::Error | CelType::TypeParam(_)) => true,
@@ -249,7 +249,7 @@ fn non_finite(number: f64) -> Option<&'static str> {
     }
 }
 
-/// With thousands set apart, as in English.
+/// Formats `%f` with English thousands separators.
 fn fixed(number: f64, precision: usize) -> String {
     if let Some(odd) = non_finite(number) {
         return odd.into();
@@ -271,7 +271,7 @@ fn fixed(number: f64, precision: usize) -> String {
     format!("{sign}{grouped}{dot}{fraction}")
 }
 
-/// Always with six digits: upstream takes the precision for a width.
+/// Formats `%e`, always with six digits: upstream uses the precision as a width.
 fn scientific(number: f64) -> String {
     if let Some(odd) = non_finite(number) {
         return odd.into();
@@ -329,7 +329,7 @@ fn list_text(list: &ListValue<'_>) -> Result<String> {
     Ok(out)
 }
 
-/// As it would be written in the language.
+/// Formats a value as a CEL literal.
 fn format_literal(value: &Value<'_>) -> Result<String> {
     Ok(match value {
         Value::String(text) => optik_object::quote(text.as_str()),

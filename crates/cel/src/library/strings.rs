@@ -1,4 +1,4 @@
-//! Functions on strings.
+//! The strings library: functions on strings.
 
 use super::{args, check_result_size};
 use crate::value::{EvalError, Result, StringValue, Value};
@@ -25,7 +25,7 @@ pub(crate) fn ends_with<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-/// The byte at which a character begins; the end is one, too.
+/// The byte offset of a character index; the index of the end is valid.
 fn byte_of(text: &str, index: i64) -> Option<usize> {
     let index = usize::try_from(index).ok()?;
     let ends = text.char_indices().map(|(at, _)| at).chain([text.len()]);
@@ -43,7 +43,7 @@ pub(crate) fn char_at<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     })
 }
 
-/// The character at which a part begins, at or behind an offset.
+/// The character index of the first occurrence of `part` at or behind an offset.
 pub(crate) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64> {
     if part.is_empty() {
         return Ok(offset);
@@ -58,7 +58,7 @@ pub(crate) fn index_of(text: &str, part: &str, offset: i64) -> Result<i64> {
     Ok(found.map_or(-1, |found| count(&text[..start + found])))
 }
 
-/// The last character, up to an offset, at which a part begins.
+/// The character index of the last occurrence of `part` up to an offset.
 pub(crate) fn last_index_of(text: &str, part: &str, offset: Option<i64>) -> Result<i64> {
     let length = count(text);
     if part.is_empty() {
@@ -89,7 +89,7 @@ pub(crate) fn upper<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     args!(args, Value::String(text) => Ok(Value::string(text.as_str().to_ascii_uppercase())))
 }
 
-/// What Go calls space.
+/// Removes leading and trailing white space as Go defines it.
 pub(crate) fn trim<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     args!(args, Value::String(text) => {
         Ok(match text {
@@ -189,7 +189,7 @@ pub(crate) fn join<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::string(joined))
 }
 
-/// In double quotes, with what the language would have to escape escaped.
+/// Quotes a string as a CEL literal in double quotes.
 pub(crate) fn quote<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     let [Value::String(text)] = args else {
         return Err(EvalError::no_overload());
@@ -214,7 +214,7 @@ pub(crate) fn quote<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     Ok(Value::string(out))
 }
 
-/// As a part of the path of a JSON patch.
+/// Escapes a key for use in a JSON Pointer (JSON Patch path).
 pub(crate) fn escape_key<'a>(args: &[Value<'a>]) -> Result<Value<'a>> {
     args!(args, Value::String(text) => {
         Ok(Value::string(text.as_str().replace('~', "~0").replace('/', "~1")))

@@ -1,4 +1,4 @@
-//! Parts of instants and durations.
+//! Accessors of the parts of timestamps and durations.
 
 use super::Function;
 use crate::runtime_cost::CallCost;

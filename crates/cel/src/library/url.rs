@@ -1,11 +1,11 @@
-//! Addresses, as Go's `net/url` takes them apart.
+//! The URL library: URLs, parsed like Go's `net/url`.
 
 use super::{OpaqueValue, args};
 use crate::value::{EvalError, MapKey, MapValue, Result, Value};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A URL that a request could be sent to.
+/// A URL as Go's `url.ParseRequestURI` accepts it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CelUrl {
     scheme: String,
@@ -15,7 +15,7 @@ pub struct CelUrl {
 }
 
 impl CelUrl {
-    /// An absolute URI or an absolute path. What is wrong, if it is neither.
+    /// Parses an absolute URI or an absolute path; otherwise returns the error message.
     pub(crate) fn parse(text: &str) -> std::result::Result<Self, String> {
         let failed = |why: &str| {
             let shown = optik_object::quote(text);
@@ -42,7 +42,7 @@ impl CelUrl {
         let (rest, _) = rest.split_once('#').unwrap_or((rest, ""));
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         if !rest.starts_with('/') && !scheme.is_empty() {
-            // Opaque: `mailto:a@b`.
+            // Opaque URL, for example `mailto:a@b`.
             return Ok(Self {
                 scheme,
                 host: String::new(),

@@ -1,6 +1,6 @@
-//! Admission plugins, as command lines name them.
+//! Checks of the admission plugin names in kube-apiserver's flags.
 
-/// On unless somebody turns them off, in kube-apiserver and here.
+/// Enabled by default, in kube-apiserver and in Optik.
 const DEFAULT_PLUGINS: &[&str] = &[
     "CertificateApproval",
     "CertificateSigning",
@@ -31,7 +31,7 @@ const DEFAULT_PLUGINS: &[&str] = &[
     "ValidatingAdmissionWebhook",
 ];
 
-/// Those that kube-apiserver has besides, and Optik has not.
+/// Plugins of kube-apiserver that Optik does not have.
 const MISSING_PLUGINS: &[&str] = &[
     "AlwaysAdmit",
     "AlwaysDeny",
@@ -49,11 +49,11 @@ const MISSING_PLUGINS: &[&str] = &[
     "PodTolerationRestriction",
 ];
 
-/// envtest turns it off, because nobody makes default accounts there. Without an account
-/// it does nothing here.
+/// envtest disables it, because no controller creates default service accounts there. Without a
+/// service account it does nothing in Optik.
 const MAY_BE_DISABLED: &str = "ServiceAccount";
 
-/// Whether these may be asked for: those that run anyway.
+/// Checks `--enable-admission-plugins`: only plugins that are always enabled are accepted.
 pub(super) fn check_enabled(names: &str) -> Result<(), String> {
     each(names, |name| match DEFAULT_PLUGINS.contains(&name) {
         true => Ok(()),
@@ -63,7 +63,7 @@ pub(super) fn check_enabled(names: &str) -> Result<(), String> {
     })
 }
 
-/// Whether these may be turned off: those that do not run.
+/// Checks `--disable-admission-plugins`: only plugins that do not run are accepted.
 pub(super) fn check_disabled(names: &str) -> Result<(), String> {
     each(names, |name| {
         match MISSING_PLUGINS.contains(&name) || name == MAY_BE_DISABLED {

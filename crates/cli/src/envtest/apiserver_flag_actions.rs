@@ -1,4 +1,4 @@
-//! What becomes of each flag of kube-apiserver.
+//! The action for each flag of kube-apiserver.
 
 use super::admission_plugins::{check_disabled, check_enabled};
 use super::flag_action::FlagAction::{Checked, Ignored, Refused, Same, Translated};
@@ -12,7 +12,7 @@ const NO_CONFIGURATION: &str =
 const ADMISSION_CONTROL_REPLACED: &str = "Optik's admission plugins cannot be listed; see \
     --enable-admission-plugins and --disable-admission-plugins";
 
-/// Every flag is in exactly one of these.
+/// Every flag is in exactly one group.
 pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
     (
         Same,
@@ -52,7 +52,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
             "service-cluster-ip-range",
         ],
     ),
-    // Who gets in, and as whom.
+    // Authentication and authorization.
     (
         Refused(NOT_SUPPORTED),
         &[
@@ -72,7 +72,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
         Checked(must_be_true),
         &["service-account-extend-token-expiration"],
     ),
-    // What they say, and to whom.
+    // TLS.
     (Checked(tls_version), &["tls-min-version"]),
     (Checked(cipher_suites), &["tls-cipher-suites"]),
     (
@@ -87,7 +87,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
         Refused("Optik calls webhooks itself, and would go past the proxy"),
         &["egress-selector-config-file"],
     ),
-    // What may be written, and what becomes of it.
+    // Admission.
     (
         Refused(NO_CONFIGURATION),
         &["admission-control-config-file"],
@@ -103,7 +103,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
         ],
     ),
     (Checked(node_ports), &["service-node-port-range"]),
-    // What is kept.
+    // Storage.
     (
         Refused(NOT_SUPPORTED),
         &["encryption-provider-config", "etcd-servers-overrides"],
@@ -112,7 +112,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
     (Checked(must_be_true), &["enable-garbage-collector"]),
     (Checked(storage_backend), &["storage-backend"]),
     (Checked(compaction), &["etcd-compaction-interval"]),
-    // What is written down.
+    // Audit.
     (
         Refused("Optik writes its audit log to a file only; see --audit-log-path"),
         &["audit-webhook-config-file"],
@@ -135,11 +135,11 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
             "audit-log-batch-throttle-enable",
             "audit-log-batch-throttle-qps",
             "audit-log-compress",
-            // Nothing is truncated here: more is written down, not less.
+            // Events are never truncated here: more is logged, not less.
             "audit-log-truncate-enabled",
             "audit-log-truncate-max-batch-size",
             "audit-log-truncate-max-event-size",
-            // These only say how the webhook is called, which is refused.
+            // These only configure the audit webhook, whose own flag is rejected.
             "audit-webhook-batch-buffer-size",
             "audit-webhook-batch-max-size",
             "audit-webhook-batch-max-wait",
@@ -197,7 +197,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
             "max-connection-bytes-per-sec",
             "min-compatibility-version",
             "min-request-timeout",
-            // These only say how tokens are read, which are refused by their issuer.
+            // These only configure OIDC tokens, whose issuer flag is rejected.
             "oidc-ca-file",
             "oidc-client-id",
             "oidc-groups-claim",
@@ -215,7 +215,7 @@ pub(super) const FLAG_GROUPS: &[FlagGroup] = &[
             "proxy-client-cert-file",
             "proxy-client-key-file",
             "request-timeout",
-            // Without an authority for proxies nobody believes these headers.
+            // Without a CA for front proxies, these headers are ignored.
             "requestheader-allowed-names",
             "requestheader-extra-headers-prefix",
             "requestheader-group-headers",
@@ -257,7 +257,7 @@ fn tls_version(said: &str) -> Result<(), String> {
     one_of(said, &possible, "Optik also speaks TLS 1.2")
 }
 
-/// The suites of TLS 1.2 that Optik offers. Those of TLS 1.3 cannot be chosen, as in Go.
+/// The cipher suites of TLS 1.2 that Optik offers. Those of TLS 1.3 cannot be configured, as in Go.
 const CIPHER_SUITES: [&str; 6] = [
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
     "TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
@@ -267,10 +267,10 @@ const CIPHER_SUITES: [&str; 6] = [
     "TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
 ];
 
-/// A list may have more than we offer, but must have all of it.
+/// Checks a list of cipher suites: it may have more than Optik offers, but must have all of those.
 fn cipher_suites(said: &str) -> Result<(), String> {
     let listed: Vec<&str> = said.split(',').map(str::trim).collect();
-    // An older name of Go for two of them.
+    // Go has an older name for two of them.
     let has = |suite: &str| {
         let short = suite.strip_suffix("_SHA256").unwrap_or(suite);
         listed.contains(&suite) || suite.contains("CHACHA20") && listed.contains(&short)

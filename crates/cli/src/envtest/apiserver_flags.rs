@@ -1,4 +1,4 @@
-//! In place of kube-apiserver: the API on the etcd it is told of.
+//! The emulation of kube-apiserver: the API on the etcd that its flags name.
 
 use super::apiserver_flag_actions::FLAG_GROUPS;
 use super::{EmulatedProgram, FlagSyntax, Flags, last_value};
@@ -18,12 +18,13 @@ pub(super) const PROGRAM: EmulatedProgram = EmulatedProgram {
     translate,
 };
 
-/// Without it clients would get in, or data would lie about, where nobody expects it.
+/// The reason to reject flags whose omission would let unexpected clients in, or store data in
+/// unexpected places.
 const NOT_SUPPORTED: &str = "not supported by Optik, and not safe to ignore";
 const NO_NODE_AUTHORIZER: &str = "Optik has no authorizer for nodes: they would have no rights. Say RBAC, \
     and bind system:node to system:nodes if nodes are to be users with that role";
 
-/// None: a suite that plays their part must not meet them.
+/// No controllers run: a test suite that emulates controllers must not meet real ones.
 const NO_CONTROLLERS_FLAG: &str = "--controllers=";
 
 const ETCD_PREFIX: &str = "/registry";
@@ -77,7 +78,7 @@ fn single_service_range(said: &str) -> Result<&str, String> {
     }
 }
 
-/// Of several modes the one that allows more than the others decides.
+/// Of several authorization modes, the one that allows most is chosen.
 fn authorization_mode(flags: &Flags) -> Result<&'static str, String> {
     let Some(said) = last_value(flags, "authorization-mode") else {
         return Ok("AlwaysAllow");
@@ -110,8 +111,8 @@ fn listen_address(flags: &Flags) -> Result<SocketAddr, String> {
     Ok(SocketAddr::new(ip, port))
 }
 
-/// A pair that lies in the directory is the server's; what we need besides goes into a
-/// directory of its own, because others may have put a `ca.crt` of theirs beside the pair.
+/// The certificate flags. A pair in the directory is the server's; other files go into a directory
+/// of their own, because there may be another `ca.crt` beside the pair.
 fn certificate_flags(directory: &Path, own_pair: bool) -> Vec<String> {
     let path = |name: &str| directory.join(name).display().to_string();
     let mut words = vec![

@@ -1,4 +1,4 @@
-//! `optik envtest-assets`: a directory of programs for Go test suites.
+//! `optik envtest-assets`: a directory of programs for Go test suites (`KUBEBUILDER_ASSETS`).
 
 use crate::error::CliError;
 use clap::Args;
@@ -25,7 +25,7 @@ fn default_directory() -> PathBuf {
         .join(version)
 }
 
-/// Makes the directory and says where it is.
+/// Creates the directory and prints its path.
 pub(crate) fn run(assets: &EnvtestAssets) -> Result<(), CliError> {
     let directory = std::path::absolute(&assets.dir).unwrap_or_else(|_| assets.dir.clone());
     let failed = |cause| CliError::new(format!("cannot make {}", directory.display()), cause);
@@ -41,7 +41,7 @@ pub(crate) fn run(assets: &EnvtestAssets) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Points a name at a program, at once: a test suite may be starting it.
+/// Links a name to a program, atomically: a test suite may be starting it.
 fn link(program: &Path, name: &Path) -> io::Result<()> {
     if fs::read_link(name).is_ok_and(|target| target == program) {
         return Ok(());
@@ -51,7 +51,7 @@ fn link(program: &Path, name: &Path) -> io::Result<()> {
     fs::rename(&fresh, name)
 }
 
-/// A program of this machine that lies somewhere else than in `besides`.
+/// Searches `PATH` for a program, except in the directory `besides`.
 fn find_in_path(name: &str, besides: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     find_in(&path, name, besides)

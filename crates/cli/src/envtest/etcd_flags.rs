@@ -1,4 +1,4 @@
-//! In place of etcd: the store alone, behind etcd's v3 gRPC.
+//! The emulation of etcd: the store alone, behind etcd's v3 gRPC API.
 
 use super::flag_action::FlagAction::{Ignored, Refused, Translated};
 use super::flag_action::FlagGroup;
@@ -17,7 +17,7 @@ pub(super) const PROGRAM: EmulatedProgram = EmulatedProgram {
     translate,
 };
 
-/// Every flag is in exactly one of these.
+/// Every flag is in exactly one group.
 const FLAG_GROUPS: &[FlagGroup] = &[
     (
         Translated,
@@ -50,8 +50,7 @@ const FLAG_GROUPS: &[FlagGroup] = &[
             "force-new-cluster",
         ],
     ),
-    // How a cluster agrees, how much is logged, and how large things may be: there is no
-    // cluster, and what is kept here is no less.
+    // Consensus, logging and size limits: there is no cluster, and no less data is kept here.
     (
         Ignored,
         &[
@@ -182,7 +181,7 @@ const FLAG_GROUPS: &[FlagGroup] = &[
 const NO_TLS: &str = "Optik's etcd speaks no TLS; it listens on this machine only";
 const SINGLE_MEMBER: &str = "Optik's etcd is always the only member";
 
-/// etcd compacts when it is told to; ours would do so by itself after minutes.
+/// etcd compacts on request only; Optik's store would compact after minutes by default.
 const HISTORY_AGE_FLAG: &str = "--history-age=8760h";
 
 fn translate(flags: &Flags) -> Result<Vec<String>, String> {
@@ -205,7 +204,7 @@ fn translate(flags: &Flags) -> Result<Vec<String>, String> {
     Ok(words)
 }
 
-/// The address in a URL, by which `optik serve` calls it.
+/// The address in a URL, as `optik serve` takes it.
 fn listen_address(urls: &str) -> Result<String, String> {
     let refuse = |reason: &str| Err(format!("--listen-client-urls {urls}: {reason}"));
     if urls.contains(',') {

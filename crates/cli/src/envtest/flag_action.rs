@@ -1,26 +1,26 @@
-//! What becomes of a flag of the program that we stand in for.
+//! The action for a flag of an emulated program.
 //!
-//! A flag that would change who gets in, what they may do or what is kept is carried out
-//! or refused. Only what changes none of that may be ignored.
+//! A flag that affects authentication, authorization or stored data is honoured or rejected. Only
+//! flags that affect none of these may be ignored.
 
 use super::{Flags, last_value};
 
-/// One flag's fate.
+/// The action for one flag.
 #[derive(Clone, Copy)]
 pub(super) enum FlagAction {
-    /// `optik serve` has a flag of the same name that means the same.
+    /// `optik serve` has a flag of the same name and meaning.
     Same,
-    /// Part of a translation of its own.
+    /// Handled by the program's own translation.
     Translated,
-    /// Changes neither access nor data.
+    /// Ignored: affects neither access nor data.
     Ignored,
-    /// Says something that is so, or is refused: the error is a sentence.
+    /// Accepted if the value describes what Optik does anyway; the error is a sentence.
     Checked(fn(&str) -> Result<(), String>),
-    /// May not be given a value, because of this.
+    /// Rejected with this reason if it has a value.
     Refused(&'static str),
 }
 
-/// Several flags with the same fate.
+/// Several flags with the same action.
 pub(super) type FlagGroup = (FlagAction, &'static [&'static str]);
 
 pub(super) fn action_of(rules: &[FlagGroup], name: &str) -> Option<FlagAction> {
@@ -28,7 +28,7 @@ pub(super) fn action_of(rules: &[FlagGroup], name: &str) -> Option<FlagAction> {
     matching.next().map(|(treatment, _)| *treatment)
 }
 
-/// Refuses what must not be ignored.
+/// Rejects flags that must not be ignored.
 pub(super) fn check_flags(rules: &[FlagGroup], flags: &Flags) -> Result<(), String> {
     for (name, values) in flags {
         let said = last_value(flags, name).unwrap_or_default();
@@ -42,7 +42,7 @@ pub(super) fn check_flags(rules: &[FlagGroup], flags: &Flags) -> Result<(), Stri
     Ok(())
 }
 
-/// Switches that are off and empty values are what a program does without the flag.
+/// Whether the value differs from an absent flag: `false` and empty values do not.
 fn is_set(value: &str) -> bool {
     !["", "false"].contains(&value)
 }

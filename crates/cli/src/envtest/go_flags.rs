@@ -1,19 +1,19 @@
-//! Command lines as programs written in Go read them.
+//! A parser for command lines of programs written in Go (packages `flag` and `pflag`).
 
 use std::collections::BTreeMap;
 
-/// How a program reads its flags.
+/// The flag syntax of a program.
 #[derive(Clone, Copy)]
 pub(super) struct FlagSyntax {
-    /// One line for each flag: its name, `=` if a value follows it, `?` if it may.
+    /// One line for each flag: its name, `=` if a value is required, `?` if it is optional.
     pub(super) table: &'static str,
-    /// Whether one dash is as good as two before a long name.
+    /// Whether one dash may precede a long name.
     pub(super) one_dash: bool,
-    /// Flags that may be written with one dash and a letter.
+    /// Flags with a short form: one dash and a letter.
     pub(super) short: &'static [&'static str],
 }
 
-/// What was said, in order, by the name of the flag. A switch says `true` or `false`.
+/// The values given to each flag, in order. A boolean flag has `true` or `false`.
 pub(super) type Flags = BTreeMap<&'static str, Vec<String>>;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -40,7 +40,7 @@ impl FlagSyntax {
         })
     }
 
-    /// The error is a sentence as the real program would say it.
+    /// Parses a command line. The error has the wording of the real program.
     pub(super) fn parse(self, words: &[String]) -> Result<Flags, String> {
         let known: BTreeMap<_, _> = self.entries().collect();
         let mut flags = Flags::new();
@@ -95,7 +95,7 @@ impl FlagSyntax {
     }
 }
 
-/// What Go takes for a truth value.
+/// Parses a boolean as Go does.
 fn parse_bool(name: &str, value: &str) -> Result<bool, String> {
     match value {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
@@ -106,7 +106,7 @@ fn parse_bool(name: &str, value: &str) -> Result<bool, String> {
     }
 }
 
-/// The last word on a flag that can be said once.
+/// The last value of a flag that takes one value.
 pub(super) fn last_value<'a>(flags: &'a Flags, name: &str) -> Option<&'a str> {
     flags
         .get(name)

@@ -1,8 +1,8 @@
-//! The binary under another name.
+//! Emulation of kube-apiserver and etcd for envtest, when the binary is called by their names.
 //!
-//! Go test suites start an API server and its etcd from a directory of programs and expect
-//! them to take the flags of the real ones. Called `kube-apiserver` or `etcd`, the binary
-//! reads such a command line and does the same with `optik serve`.
+//! Go test suites start an API server and its etcd from a directory of programs, with the flags of
+//! the real ones. Called `kube-apiserver` or `etcd`, the binary translates such a command line to
+//! `optik serve`.
 
 mod admission_plugins;
 mod apiserver_flag_actions;
@@ -19,25 +19,25 @@ use go_flags::{FlagSyntax, Flags, last_value};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The programs we stand in for.
+/// The programs that are emulated.
 const PROGRAMS: [&EmulatedProgram; 2] = [&apiserver_flags::PROGRAM, &etcd_flags::PROGRAM];
 
 struct EmulatedProgram {
     name: &'static str,
     version: &'static str,
     syntax: FlagSyntax,
-    /// How it exits when it does not understand its command line.
+    /// The exit code for an invalid command line.
     exit_usage: u8,
-    /// What becomes of each flag.
+    /// The action for each flag.
     flag_groups: &'static [FlagGroup],
-    /// The words of `optik serve` for those that are [`FlagAction::Translated`].
+    /// The `optik serve` arguments for flags that are [`FlagAction::Translated`].
     translate: fn(&Flags) -> Result<Vec<String>, String>,
 }
 
-/// What becomes of a command line.
+/// The result of parsing a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum CommandLine {
-    /// The command line of ours that does it, and what was left out.
+    /// The equivalent command line of Optik, and the flags that it ignores.
     Run {
         words: Vec<String>,
         ignored: Vec<&'static str>,
@@ -49,7 +49,8 @@ pub(crate) enum CommandLine {
     },
 }
 
-/// What the words mean if the first is the name of a program that we stand in for.
+/// Parses a command line whose first word is the name of an emulated program; `None` for other
+/// names.
 pub(crate) fn parse(words: &[String]) -> Option<CommandLine> {
     let (called, words) = words.split_first()?;
     let called = Path::new(called).file_name()?.to_str()?;
@@ -100,7 +101,7 @@ impl EmulatedProgram {
         Ok((words, ignored))
     }
 
-    /// Test suites look for flags in it, each on its own line.
+    /// The help text, with each flag on its own line: test suites search it for flags.
     fn help(&self) -> String {
         let flags: String = self
             .syntax
@@ -119,7 +120,7 @@ impl EmulatedProgram {
     }
 }
 
-/// How a flag of `optik serve` is said.
+/// How often a flag of `optik serve` may be given, and whether it takes a value.
 #[derive(Clone, Copy)]
 enum ServeFlagKind {
     Switch,
@@ -141,7 +142,7 @@ impl ServeFlagKind {
     }
 }
 
-/// The flags of `optik serve`: what has the same name there means the same.
+/// The flags of `optik serve`; a flag of the same name has the same meaning.
 fn serve_flags() -> BTreeMap<String, ServeFlagKind> {
     let cli = Cli::command();
     let serve = cli.find_subcommand("serve");
@@ -184,7 +185,7 @@ mod tests {
         Cli::try_parse_from(&w).unwrap_or_else(|error| panic!("{line}: {error}"));
     }
 
-    /// With every flag that envtest gives by itself.
+    /// With every flag that envtest sets by default.
     #[test]
     fn envtest_flags_are_translated_91() {
         expect(
@@ -307,7 +308,7 @@ mod tests {
         }
     }
 
-    /// What would change who gets in or what is kept is carried out or refused.
+    /// Flags that affect access or stored data are honoured or rejected.
     #[test]
     fn flags_for_access_or_data_are_translated_or_refused() {
         let suites = "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,\

@@ -1,4 +1,5 @@
-//! How clients get in: ports, certificates, tokens, and the kubeconfig that names them.
+//! The API server options of `optik serve`: ports, certificates, authentication, authorization,
+//! audit, and the kubeconfig.
 
 use super::default_files::DefaultFiles;
 use super::{read_file, require_loopback};

@@ -1,4 +1,4 @@
-//! What a person sees when the server has started: where it is, and what to type next.
+//! The banner that `optik serve` prints when it is ready: addresses, files and the next commands.
 
 use super::ServeArgs;
 use super::default_files::DefaultFiles;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub(super) struct Banner {
-    /// The URL that the kubeconfig names.
+    /// The server URL in the kubeconfig.
     api: Option<String>,
     kubeconfig: PathBuf,
     plain: Option<SocketAddr>,
@@ -75,7 +75,7 @@ impl Banner {
     }
 }
 
-/// As a shell takes it.
+/// The path, quoted for a shell if necessary.
 fn shell_quote(path: &Path) -> String {
     let text = path.display().to_string();
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-+:@".contains(c);

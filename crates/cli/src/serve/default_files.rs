@@ -1,4 +1,4 @@
-//! Where the kubeconfig goes if no flag says.
+//! The default directory of the kubeconfig.
 
 use super::ServeArgs;
 use crate::error::CliError;
@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 pub(super) enum DefaultFiles {
-    /// The data directory, or for an etcd cluster one beside the default data directory.
+    /// The data directory; with an etcd cluster, a directory beside the default data directory.
     Kept(PathBuf),
-    /// Removed when the server stops.
+    /// A temporary directory, removed when the server stops.
     Temporary(TempDir),
 }
 
@@ -24,8 +24,7 @@ impl DefaultFiles {
         if args.etcd.is_empty() {
             return Ok(Self::Kept(args.data.clone()));
         }
-        // Not the default data directory itself, which must be the store's alone when it is
-        // created.
+        // Not the default data directory itself, which must be empty when the store creates it.
         let path = default_data_directory().with_file_name("optik-etcd");
         Ok(Self::Kept(path))
     }
@@ -43,8 +42,8 @@ impl DefaultFiles {
     }
 }
 
-/// For one server only: others may run beside it. Its name cannot be foreseen, and no other
-/// user may enter it.
+/// A temporary directory for one server: others may run at the same time. Its name is random, and
+/// only its owner can enter it.
 fn temporary_directory() -> Result<TempDir, CliError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
     let runtime = runtime.filter(|path| path.is_absolute() && path.is_dir());

@@ -1,4 +1,4 @@
-//! Servers as people run them, with a port that asks for no passwords, and requests to it.
+//! Server processes with a port without authentication, and requests to it.
 
 use optik_platform::{Clock, SystemClock};
 use serde_json::Value;
@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How long anything may take that is waited for.
+/// The limit of every wait.
 const WAIT_MAX: Duration = Duration::from_secs(60);
 const POLL_PERIOD: Duration = Duration::from_millis(50);
 
@@ -19,7 +19,7 @@ pub(crate) struct ServerProcess {
 }
 
 impl ServerProcess {
-    /// With a home of its own: what it keeps there is nobody else's.
+    /// Starts a server with its own home directory.
     pub(crate) fn start(home: &Path, words: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_optik"));
         let command = command.arg("serve").args(words).env("HOME", home);
@@ -29,7 +29,7 @@ impl ServerProcess {
         Self::start_as(command, "Ctrl-C")
     }
 
-    /// Another program, which says this on stderr when it is ready.
+    /// Starts another program, which prints `ready` on stderr when it is ready.
     pub(crate) fn start_as(command: &mut Command, ready: &str) -> Self {
         let mut child = command.stderr(Stdio::piped()).spawn().expect("starts");
         let mut stderr = BufReader::new(child.stderr.take().expect("piped"));
@@ -47,7 +47,7 @@ impl ServerProcess {
         server
     }
 
-    /// The API over etcd, on free ports.
+    /// Starts the API on etcd, on free ports.
     pub(crate) fn on_etcd(home: &Path, etcd: &str, more: &[&str]) -> Self {
         let words = [
             "--listen=127.0.0.1:0",
@@ -62,13 +62,13 @@ impl ServerProcess {
         lock(&self.said).clone()
     }
 
-    /// Waits until it says something on stderr.
+    /// Waits until it prints `text` on stderr.
     pub(crate) fn wait_for(&self, text: &str) {
         let what = format!("the server says {text:?}");
         eventually(&what, || self.stderr_text().contains(text).then_some(()));
     }
 
-    /// What follows these words in the banner.
+    /// The rest of the banner line that begins with `begins`.
     pub(crate) fn banner(&self, begins: &str) -> String {
         let said = self.stderr_text();
         let mut lines = said.lines().map(str::trim);
@@ -93,7 +93,7 @@ impl ServerProcess {
         assert_eq!(self.child.wait().expect("ends").code(), Some(0));
     }
 
-    /// The same for a program that says of itself how it was ended.
+    /// Like [`Self::stop`], for a program that exits by its own signal.
     pub(crate) fn end(mut self) {
         self.signal("-TERM");
         self.child.wait().expect("ends");
@@ -103,7 +103,7 @@ impl ServerProcess {
         self.request_as("", method, path, body)
     }
 
-    /// Status and document. Without a token an administrator asks.
+    /// Status and document. Without a token the request is an administrator's.
     pub(crate) fn request_as(
         &self,
         token: &str,
@@ -162,7 +162,7 @@ impl ServerProcess {
             .to_owned()
     }
 
-    /// Waits until a watch of a second tells of no write, and nothing else was written.
+    /// Waits until a watch of one second reports no write, and nothing else was written.
     pub(crate) fn wait_until_idle(&self) {
         let quiet = || {
             let before = self.revision();
@@ -178,7 +178,7 @@ impl ServerProcess {
 
 impl Drop for ServerProcess {
     fn drop(&mut self) {
-        // It has ended by itself if the test is well.
+        // It has ended by itself if the test succeeded.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -188,7 +188,7 @@ fn lock(text: &Mutex<String>) -> std::sync::MutexGuard<'_, String> {
     text.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Asks again and again until there is an answer.
+/// Polls until there is a result.
 pub(crate) fn eventually<T>(what: &str, ask: impl Fn() -> Option<T>) -> T {
     let clock = SystemClock::default();
     let start = clock.monotonic();

@@ -1,4 +1,4 @@
-//! A server as people run it, that can be killed.
+//! A server process that can be killed.
 #![allow(dead_code, reason = "no test file uses all of it")]
 
 use std::io::{BufRead, BufReader};
@@ -7,18 +7,18 @@ use std::process::{Child, ChildStderr, Command, Stdio};
 
 pub(crate) struct Server {
     child: Child,
-    /// Open as long as the server has something to say.
+    /// Open as long as the server may write to it.
     _stderr: BufReader<ChildStderr>,
     banner: String,
 }
 
 impl Server {
-    /// Starts one on a directory, with ports of its own, and waits until it is ready.
+    /// Starts a server on a directory, on free ports, and waits until it is ready.
     pub(crate) fn start(data: &Path, more: &[&str]) -> Self {
         Self::run(Command::new(env!("CARGO_BIN_EXE_optik")), data, more)
     }
 
-    /// The same, with few files that it may have open.
+    /// Like [`Self::start`], with a limit of open files.
     pub(crate) fn start_with_files(files: u32, data: &Path, more: &[&str]) -> Self {
         let mut shell = Command::new("sh");
         let limited = format!("ulimit -n {files}; exec \"$0\" \"$@\"");
@@ -47,7 +47,7 @@ impl Server {
         }
     }
 
-    /// The first address without TLS of those whose line begins so.
+    /// The first URL without TLS in the banner lines that begin with `begins`.
     pub(crate) fn url(&self, begins: &str) -> String {
         let mut lines = self.banner.lines().map(str::trim);
         let found = lines.find_map(|line| line.strip_prefix(begins));
@@ -61,7 +61,7 @@ impl Server {
     }
 }
 
-/// Also when a test fails.
+/// Kills the server also when a test fails.
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
@@ -69,7 +69,7 @@ impl Drop for Server {
     }
 }
 
-/// More with `OPTIK_TEST_KILLS`.
+/// The number of rounds; `OPTIK_TEST_KILLS` overrides it.
 pub(crate) fn rounds(default: u64) -> u64 {
     let wanted = std::env::var("OPTIK_TEST_KILLS").ok();
     wanted.and_then(|text| text.parse().ok()).unwrap_or(default)

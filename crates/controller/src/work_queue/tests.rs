@@ -155,16 +155,16 @@ fn queue_op() -> impl Strategy<Value = QueueOp> {
     ]
 }
 
-/// What must come, by the simplest bookkeeping there is.
+/// A model of the queue, with the simplest possible state.
 #[derive(Default)]
 struct QueueModel {
-    /// Asked for, and neither taken nor forgotten since.
+    /// Requested, and neither taken nor forgotten since.
     wanted: BTreeSet<u8>,
     running: Vec<u8>,
-    /// What was asked while they ran: causes, `None` for those without.
+    /// The requests while a key was processed: their causes, `None` for those without one.
     meanwhile: BTreeMap<u8, Vec<Option<ChangeId>>>,
     timed: BTreeMap<u8, MonotonicTime>,
-    /// Of those, whom nobody can have sooner.
+    /// The timed keys that a request does not make ready earlier.
     held: BTreeSet<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! The resource of the first document, and a controller for it that counts.
+//! The `Backup` CRD of the tests, and controllers for it that count their reconciles.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -45,10 +45,10 @@ impl ObjectStatus for BackupStatus {
     }
 }
 
-/// What a controller did, seen from outside.
+/// Counts the reconciles and cleanups of a controller.
 #[derive(Debug, Default)]
 pub(crate) struct ReconcileCounter {
-    /// Tells processes apart.
+    /// Distinguishes the processes of a test.
     salt: u64,
     reconciles: AtomicU64,
     cleanups: Mutex<BTreeMap<String, u64>>,
@@ -79,7 +79,7 @@ impl ReconcileCounter {
     }
 }
 
-/// Keeps a ConfigMap for each Backup.
+/// A controller that keeps a ConfigMap for each Backup.
 pub(crate) struct Backups {
     pub(crate) maps: Owned<ConfigMap>,
     pub(crate) tally: Arc<ReconcileCounter>,
@@ -147,7 +147,8 @@ impl Reconciler for Backups {
     }
 }
 
-/// Makes a child with a new name each time it finds none: the classic way to make two.
+/// Creates a child with a new name whenever it finds none. With a stale cache this creates two
+/// children, which is a classic mistake.
 pub(crate) struct ChildCreator {
     maps: Owned<ConfigMap>,
     tally: Arc<ReconcileCounter>,

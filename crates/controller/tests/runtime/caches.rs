@@ -1,4 +1,4 @@
-//! What is cached, and how it is found.
+//! Tests of the caches: selectors, metadata only, transforms, predicates, and indexes.
 
 use crate::backup::{Backup, ReconcileCounter};
 use crate::fixture::{RunningManager, RuntimeFixture, eventually, start};
@@ -17,7 +17,7 @@ type ObserveFn<K> = dyn Fn(&Cached<Backup>, &ReconcileContext<Backup>, &CacheRea
     + Send
     + Sync;
 
-/// Writes down what it sees.
+/// Calls `look` in each reconcile, which records what the reads return.
 struct Observer<K: optik_controller::ApiObject> {
     look: Box<ObserveFn<K>>,
     reader: CacheReader<K>,
@@ -66,7 +66,7 @@ async fn make_namespace(scene: &RuntimeFixture, name: &str) {
         .expect("can be made");
 }
 
-/// Runs an observer that reads a kind in some way, and says what its caches hold.
+/// Runs an observer of a kind, with the given watch options.
 fn observe<K: optik_controller::ApiObject>(
     mut manager: Manager,
     options: WatchOptions,
@@ -132,7 +132,7 @@ async fn cache_holds_only_selected_objects() {
         ["one/a", "two/a"]
     );
     assert_eq!(objects(&running, "ConfigMap"), 2);
-    // One that leaves the selection is gone.
+    // An object that stops matching the selector is removed from the cache.
     let api: Api<ConfigMap> = Api::namespaced(scene.client(), "one");
     let patch = Patch::Merge(json!({"metadata": {"labels": {"app": "other"}}}));
     api.patch("a", &Default::default(), &patch)
@@ -220,7 +220,7 @@ async fn predicate_filters_updates_but_not_deletions() {
     scene.stop_all(running).await;
 }
 
-/// Finds maps by what they say, and notes who was called.
+/// Finds ConfigMaps by their color label, and records for which Backup it was called.
 struct ColorFinder {
     by_color: CacheIndex<ConfigMap>,
     secrets: CacheReader<Secret>,
@@ -263,7 +263,7 @@ async fn index_and_references_enqueue_old_and_new_primary() {
     let shared = Arc::clone(&calls);
     let mut manager = scene.manager();
     let build = |watches: &mut Watches<'_, Backup>| {
-        // A map leads to the backup that is called like its color.
+        // A ConfigMap is mapped to the Backup whose name is its color.
         let maps = watches.maps(|map: &ConfigMap| {
             let colors = color(map).into_iter();
             colors

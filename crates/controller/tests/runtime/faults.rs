@@ -1,5 +1,5 @@
-//! Whatever goes wrong on the way, the world becomes what it should be, and nothing is
-//! done twice that must be done once.
+//! Tests with injected faults: the desired state is reached in spite of them, and nothing that must
+//! be done once is done twice.
 
 use crate::backup::{Backups, ChildCreator, ReconcileCounter};
 use crate::fixture::{RunningManager, RuntimeFixture, eventually, start};
@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Two controllers in one process: one that keeps maps, and one that makes a second child
-/// as soon as it looks at a cache that does not have the first.
+/// Two controllers in one process: `Backups` keeps ConfigMaps, and `ChildCreator` creates a second
+/// child if it reads a cache that does not contain the first.
 fn controllers(scene: &RuntimeFixture) -> (RunningManager, Arc<ReconcileCounter>) {
     controllers_with(scene, ManagerOptions::default())
 }
@@ -50,7 +50,7 @@ fn refuse(method: Method, path_with: &'static str, times: usize, code: u16) -> P
     }
 }
 
-/// All four have settings for so many days, and say so.
+/// Waits until all four Backups are reconciled, and checks the retention in their ConfigMaps.
 async fn all_ready(scene: &RuntimeFixture, days: u32) {
     eventually("all to be ready", async || {
         for name in NAMES {
@@ -68,8 +68,8 @@ async fn all_ready(scene: &RuntimeFixture, days: u32) {
     assert_eq!(scene.retention_by_map().await, expected);
 }
 
-/// Ends it all, and looks whether anything was done twice that must be done once: each
-/// Backup has one child, and was cleaned up once, though every watch breaks off.
+/// Stops everything, and checks that nothing was done twice: each Backup has one child and was
+/// cleaned up once, although all watches are cut.
 async fn all_done_once(scene: RuntimeFixture, running: RunningManager, tally: &ReconcileCounter) {
     running.wait_until_idle().await;
     let expected = NAMES.map(|name| (name.to_owned(), 1));
@@ -123,7 +123,7 @@ async fn late_watch_events_delay_reconciles_without_repeating_writes() {
     scene.faults.release_watches();
     all_ready(&scene, 8).await;
     running.wait_until_idle().await;
-    // Each: a finalizer, a map, a status; a second map and status if it was fast.
+    // For each Backup: a finalizer, a map, a status; a second map and status if it was fast.
     assert!(
         scene.write_requests().len() <= NAMES.len() * 5,
         "{:#?}",
@@ -190,7 +190,7 @@ async fn reconcile_survives_bursts_of_409_429_and_5xx() {
         running.metric("controller_runtime_reconcile_errors_total"),
         0
     );
-    // Cleaning up is refused, too.
+    // The removal of finalizers is rejected, too.
     let refusals = refuse(Method::PATCH, "/backups/", 6, 409);
     scene.faults.plan(refusals);
     all_done_once(scene, running, &tally).await;
@@ -213,14 +213,14 @@ async fn write_with_lost_response_is_neither_lost_nor_repeated() {
     eventually("all to be lost", async || !scene.faults.is_planning()).await;
     running.wait_until_idle().await;
     assert_eq!(running.metric("controller_lost_answers_total"), 9);
-    // Each object was written three times, whoever knows of it.
+    // For each Backup there were three writes, although no response arrived.
     assert_eq!(
         scene.write_requests().len(),
         NAMES.len() * 3,
         "{:#?}",
         scene.write_requests()
     );
-    // That a finalizer is gone is not told, either.
+    // The responses to the removal of finalizers are lost, too.
     scene.faults.plan(PlannedFault {
         method: Method::PATCH,
         path_with: "/backups/",

@@ -1,7 +1,8 @@
-//! A server, a misbehaving one before it, and managers at its end.
+//! The fixture: a server, a fault-injecting proxy before it, and managers that connect through the
+//! proxy.
 //!
-//! `OPTIK_TEST_SERVER` names another server, by an address without TLS. All tests share
-//! it, one after the other.
+//! `OPTIK_TEST_SERVER` names another server, by an address without TLS. All tests use it, one at a
+//! time.
 
 use crate::backup::{Backup, BackupSpec, Backups, ReconcileCounter};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -23,18 +24,18 @@ use tokio::sync::{Mutex, MutexGuard, oneshot};
 use tokio::task::JoinHandle;
 
 pub(crate) struct RuntimeFixture {
-    /// Where the server is that does not misbehave.
+    /// The address of the server itself, without the proxy.
     pub(crate) url: String,
     pub(crate) faults: FaultProxy,
-    /// None if it is somebody else's.
+    /// `None` for a server that the fixture did not start.
     server: Option<TestServer>,
-    /// The other server is of one test at a time.
+    /// Lets one test at a time use the external server.
     _turn: Option<MutexGuard<'static, ()>>,
 }
 
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// A manager that runs.
+/// A running manager.
 pub(crate) struct RunningManager {
     pub(crate) monitor: Monitor,
     stop: oneshot::Sender<()>,
@@ -52,7 +53,7 @@ impl RunningManager {
         ended.expect("it does not panic").expect("it ran");
     }
 
-    /// The value of a metric of the only controller.
+    /// Returns the value of a metric of the only controller.
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let text = self.monitor.metrics();
         let lines = text.lines().filter(|line| line.starts_with(name));
@@ -71,7 +72,7 @@ pub(crate) fn start(manager: Manager) -> RunningManager {
     let monitor = manager.monitor();
     let (stop, stopped) = oneshot::channel::<()>();
     let ended = tokio::spawn(manager.run(async {
-        // A dropped sender is a stop, too.
+        // A dropped sender stops the manager, too.
         let _ = stopped.await;
     }));
     RunningManager {
@@ -81,7 +82,7 @@ pub(crate) fn start(manager: Manager) -> RunningManager {
     }
 }
 
-/// Waits for a state.
+/// Polls until a condition holds.
 pub(crate) async fn eventually(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let waiting = async {
         let mut looks = tokio::time::interval(Duration::from_millis(5));
@@ -132,7 +133,7 @@ impl RuntimeFixture {
         self.server = Some(server);
     }
 
-    /// What tests before have left on a server that nobody stops.
+    /// Deletes what earlier tests have left on an external server.
     async fn delete_leftovers(&self) {
         let all = ListParams::default();
         for backup in self.backups().list(&all).await.expect("can be listed") {
@@ -153,7 +154,7 @@ impl RuntimeFixture {
         }
     }
 
-    /// A client of the server itself.
+    /// Returns a client that connects to the server directly.
     pub(crate) fn client(&self) -> Client {
         Client::try_from(config(&self.url)).expect("a client needs nothing else")
     }
@@ -207,7 +208,7 @@ impl RuntimeFixture {
             .await;
     }
 
-    /// Changes something that leads to a reconcile and nothing else.
+    /// Changes an annotation, which triggers a reconcile and has no other effect.
     pub(crate) async fn touch(&self, name: &str, value: &str) {
         let patch = json!({"metadata": {"annotations": {"poked": value}}});
         self.patch_backup(name, patch).await;
@@ -226,13 +227,13 @@ impl RuntimeFixture {
         Manager::with_options(config(&self.faults.url), options).expect("a client can be made")
     }
 
-    /// A manager with one controller that keeps the maps of Backups.
+    /// Starts a manager with one controller that keeps the ConfigMaps of Backups.
     pub(crate) fn run_backups_controller(&self) -> (RunningManager, Arc<ReconcileCounter>) {
         let tally = Arc::new(ReconcileCounter::default());
         (self.run(Backups::build(&tally)), tally)
     }
 
-    /// A manager with one controller.
+    /// Starts a manager with one controller.
     pub(crate) fn run<R: Reconciler>(
         &self,
         build: impl FnOnce(&mut Watches<'_, R::Primary>) -> R,
@@ -250,7 +251,7 @@ impl RuntimeFixture {
         start(manager)
     }
 
-    /// Changes a map by a merge patch.
+    /// Changes a ConfigMap by a merge patch.
     pub(crate) async fn patch_map(&self, name: &str, patch: Value) {
         let patch = Patch::Merge(patch);
         let patched = self
@@ -265,7 +266,7 @@ impl RuntimeFixture {
         eventually("it to go", async || self.get_backup(name).await.is_none()).await;
     }
 
-    /// How many children each Backup has, of the controller that would make too many.
+    /// The number of children of each Backup. Only `ChildCreator` creates children.
     pub(crate) async fn children(&self) -> BTreeMap<String, usize> {
         let maps = self.maps().list(&ListParams::default()).await;
         let maps = maps.expect("can be listed").items.into_iter();
@@ -278,7 +279,7 @@ impl RuntimeFixture {
         children
     }
 
-    /// The retention that each map says.
+    /// The retention in each settings ConfigMap.
     pub(crate) async fn retention_by_map(&self) -> Vec<(String, String)> {
         let maps = self
             .maps()
@@ -299,8 +300,8 @@ impl RuntimeFixture {
         maps
     }
 
-    /// Writes that reached the server, leases and events for people left out, and the
-    /// children, which are counted where they are.
+    /// The writes that reached the server, without leases, Events, and children. Children are
+    /// counted by `children`.
     pub(crate) fn write_requests(&self) -> Vec<String> {
         let mut writes = self.faults.writes();
         let aside = ["/events", "/leases", "/configmaps/child-"];
@@ -318,7 +319,7 @@ impl RuntimeFixture {
         }
     }
 
-    /// Ends a controller, and then the server.
+    /// Stops a manager, and then the server.
     pub(crate) async fn stop_all(self, running: RunningManager) {
         running.stop().await;
         self.stop().await;

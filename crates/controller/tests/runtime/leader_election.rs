@@ -1,4 +1,5 @@
-//! Of two processes one works. When it cannot be sure to lead, it stops at once.
+//! Tests of leader election: one of two processes works, and it stops at once when it may have lost
+//! the lease.
 
 use crate::backup::{Backup, ChildCreator, ReconcileCounter, desired_map};
 use crate::fixture::{RunningManager, RuntimeFixture, config, eventually, start};
@@ -15,7 +16,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Waits in the middle of its work.
+/// Blocks in the middle of a reconcile.
 struct BlockingLeader {
     maps: Owned<ConfigMap>,
     tally: Arc<ReconcileCounter>,
@@ -83,7 +84,7 @@ fn process_with(url: &str, options: ManagerOptions) -> LeaderProcess {
     }
 }
 
-/// One that makes a second child as soon as it does not see the first.
+/// Starts a process whose controller creates a second child if it does not see the first.
 fn run_child_creator(url: &str, name: &str, salt: u64) -> RunningManager {
     let mut manager = manager(url, elected_options(name));
     let tally = Arc::new(ReconcileCounter::for_process(salt));
@@ -107,7 +108,7 @@ async fn leader_that_loses_its_lease_mid_reconcile_stops_writing() {
     scene.create_backup("a", 7).await;
     eventually("the first to begin", async || first.tally.reconciles() == 1).await;
     assert_eq!(second.tally.reconciles(), 0, "the second only watches");
-    // The first is cut off from the server in the middle of its work.
+    // The first process is cut off from the server in the middle of a reconcile.
     scene.faults.set_target("127.0.0.1:1");
     scene.faults.cut();
     eventually("the first to give up", async || {
@@ -116,7 +117,7 @@ async fn leader_that_loses_its_lease_mid_reconcile_stops_writing() {
     .await;
     assert!(!second.running.monitor.is_leading(), "never two at a time");
     wait_until_leading(&second.running).await;
-    // The first is connected again, and let go on with what it had begun.
+    // The first process is connected again, and its reconcile continues.
     first.gate.add_permits(10);
     scene.faults.set_target(&scene.url);
     second.gate.add_permits(10);
@@ -133,7 +134,7 @@ async fn leader_that_loses_its_lease_mid_reconcile_stops_writing() {
             .count()
     };
     assert_eq!((writes(&scene.faults), writes(&second_wire)), (0, 1));
-    // A leader that leaves says so: the next need not wait.
+    // A leader that stops releases its lease, so the next leader does not have to wait.
     second.running.stop().await;
     wait_until_leading(&first.running).await;
     first.running.wait_until_idle().await;
@@ -155,7 +156,7 @@ async fn new_leader_waits_until_caches_have_previous_leaders_writes() {
     assert_eq!(scene.children().await, [("a".to_owned(), 1)].into());
     first.stop().await;
     wait_until_leading(&second).await;
-    // It looks whether it has everything, and has not.
+    // The second process lists to check its cache, which is not up to date.
     let looks = second_wire.wait_for_requests(|asked| {
         let mut lists = asked.iter().filter(|asked| asked.path.contains("limit="));
         lists.any(|asked| asked.path.contains("/configmaps?"))
@@ -167,7 +168,7 @@ async fn new_leader_waits_until_caches_have_previous_leaders_writes() {
     scene.stop_all(second).await;
 }
 
-/// Does not let anything else happen in its process until it is told to.
+/// Blocks the only thread of its process until it is told to continue.
 struct StalledLeader {
     maps: Owned<ConfigMap>,
     begun: mpsc::Sender<()>,
@@ -190,7 +191,7 @@ impl Reconciler for StalledLeader {
     }
 }
 
-/// A process with one thread, which cannot renew anything while that one is busy.
+/// Starts a process with one thread, which cannot renew its lease while a reconcile blocks.
 fn stalled(url: &str, begun: mpsc::Sender<()>, go_on: mpsc::Receiver<()>) -> JoinHandle<()> {
     let url = url.to_owned();
     std::thread::spawn(move || {
@@ -227,7 +228,7 @@ async fn stalled_leader_stops_writing_after_its_lease_expires() {
     begins.expect("it does not panic").expect("it began");
     let second = process(&second_wire.url, "second");
     wait_until_leading(&second.running).await;
-    // The first goes on where it was, and writes before it can hear of anything.
+    // The first process continues, and tries to write before it can learn that it lost the lease.
     go.send(()).expect("it waits");
     let ends = tokio::task::spawn_blocking(move || first.join());
     let ended = within("the first to end", ends).await;

@@ -1,5 +1,5 @@
-//! Controllers on a whole server, with a misbehaving one in between: what is asked until
-//! everything is quiet is counted.
+//! Controllers against a complete server, with a fault-injecting proxy in between. The tests count
+//! requests until all managers are idle.
 
 mod backup;
 mod caches;

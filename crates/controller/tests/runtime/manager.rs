@@ -1,4 +1,4 @@
-//! What a runtime does besides: panics, time limits, shutdown, events, metrics, health.
+//! Tests of the manager: panics, timeouts, shutdown, events, metrics, and health.
 
 use crate::backup::{Backup, Backups, ReconcileCounter};
 use crate::fixture::{RuntimeFixture, config, eventually, start};
@@ -15,7 +15,7 @@ use tokio::sync::Semaphore;
 
 type FirstResultFn = fn() -> FirstResult;
 
-/// Does something else at the first call.
+/// Returns a scripted result from the first call.
 struct ScriptedReconciler {
     first: FirstResultFn,
     tally: Arc<ReconcileCounter>,
@@ -94,7 +94,7 @@ async fn panics_timeouts_and_errors_are_retried_and_counted() {
     scene.stop().await;
 }
 
-/// Writes only when it is let.
+/// Writes only when the test permits it.
 struct BlockingReconciler {
     maps: Owned<ConfigMap>,
     gate: Arc<Semaphore>,
@@ -164,7 +164,8 @@ async fn events_are_deduplicated_and_health_and_metrics_served() {
     let running = start(manager);
     scene.create_backup("a", 7).await;
     eventually("a reconcile", async || tally.reconciles() > 0).await;
-    // Before it has written its status a poke is a conflict, which is no success.
+    // Before the status is written, a change would cause a conflict, which does not count as a
+    // success.
     running.wait_until_idle().await;
     for round in ["1", "2"] {
         scene.touch("a", round).await;

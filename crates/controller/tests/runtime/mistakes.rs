@@ -1,5 +1,5 @@
-//! The mistakes of the first document that types cannot prevent: what is written and
-//! reconciled is counted until everything is quiet. The others are in `testkit/mistakes`.
+//! The classic mistakes that types cannot prevent: the tests count writes and reconciles until all
+//! managers are idle. The other mistakes are in `testkit/mistakes`.
 
 use crate::backup::{Backup, ChildCreator, ReconcileCounter};
 use crate::fixture::{RuntimeFixture, eventually, start};
@@ -155,7 +155,7 @@ async fn lagging_cache_does_not_lead_to_a_second_child() {
     for round in ["1", "2", "3"] {
         scene.touch("a", round).await;
     }
-    // Another object goes through meanwhile: only the key that wrote is parked.
+    // Another object is reconciled in the meantime: only the key that wrote is parked.
     scene.create_backup("b", 7).await;
     scene
         .faults
@@ -175,7 +175,7 @@ async fn lagging_cache_does_not_lead_to_a_second_child() {
     scene.stop_all(running).await;
 }
 
-/// Wants to come back at once, always.
+/// Always requests an immediate requeue.
 struct ImmediateRequeue(Arc<ReconcileCounter>);
 
 impl Reconciler for ImmediateRequeue {
@@ -206,7 +206,7 @@ async fn requeue_is_never_sooner_than_poll_min() {
     scene.stop_all(running).await;
 }
 
-/// Puts back what it wants, by edit.
+/// Applies its own value of a field in each reconcile.
 struct FieldWriter {
     name: &'static str,
     maps: Owned<ConfigMap>,

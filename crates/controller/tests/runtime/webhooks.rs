@@ -1,4 +1,4 @@
-//! Admission and conversion, over TLS.
+//! Tests of admission and conversion webhooks over TLS.
 
 use crate::backup::Backup;
 use crate::fixture::{RuntimeFixture, eventually, start};
@@ -7,7 +7,7 @@ use optik_controller::{AdmissionDenial, AdmissionReview, WebhookServer};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 
-/// What a server does to ask.
+/// Calls webhooks as an API server does.
 struct WebhookCaller(Client);
 
 impl WebhookCaller {

@@ -1,5 +1,5 @@
-//! Commits as watch responses. A revision is never split, unless the client said
-//! that it can put the pieces together.
+//! Conversion of commits to watch responses. The events of a revision stay in one response, unless
+//! the client asked for fragments.
 
 use crate::convert::key_value;
 use optik_etcd_api::etcdserverpb::watch_create_request::FilterType;
@@ -11,7 +11,7 @@ use prost::Message;
 /// Whole revisions are gathered into one response up to this size.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
-/// What a watch wants to see.
+/// The events that a watch asks for.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EventFilter {
     puts: bool,
@@ -54,7 +54,7 @@ pub(super) struct EventChunk {
     bytes: usize,
 }
 
-/// All wanted events of a batch, in chunks of a reasonable size.
+/// The events of a batch that pass the filter, in chunks of about [`RESPONSE_BYTES_MAX`].
 pub(super) fn chunks(batch: &WatchBatch, wanted: EventFilter) -> Vec<EventChunk> {
     let mut chunks: Vec<EventChunk> = Vec::new();
     for commit in batch.commits() {
@@ -78,7 +78,7 @@ pub(super) fn chunks(batch: &WatchBatch, wanted: EventFilter) -> Vec<EventChunk>
     chunks
 }
 
-/// Splits a response that is larger than `bytes_max` into pieces of whole events.
+/// Splits a response that is larger than `bytes_max` into fragments of whole events.
 pub(super) fn fragments(mut response: WatchResponse, bytes_max: usize) -> Vec<WatchResponse> {
     if response.encoded_len() < bytes_max {
         return vec![response];
@@ -100,7 +100,7 @@ pub(super) fn fragments(mut response: WatchResponse, bytes_max: usize) -> Vec<Wa
         let piece = pieces.last_mut().expect("there is always one");
         piece.events.push(event);
     }
-    // The last piece says that it is the last.
+    // Only the last fragment is not marked as one.
     pieces.last_mut().expect("there is always one").fragment = false;
     pieces
 }

@@ -1,5 +1,5 @@
-//! Which watches of a stream may have something to say, in the order in which they
-//! said so: a busy watch goes to the end of the queue after each turn.
+//! The queue of watches of a stream that may have events, in the order in which they were woken: a
+//! busy watch goes to the end of the queue after each poll.
 
 use std::collections::VecDeque;
 use std::future::poll_fn;
@@ -19,7 +19,7 @@ struct ReadyQueueState {
     reader: Option<Waker>,
 }
 
-/// Puts one watch into the queue when it is woken.
+/// A waker that puts one watch into the queue.
 #[derive(Debug)]
 pub(super) struct WatchWaker {
     id: i64,
@@ -36,7 +36,7 @@ impl ReadyQueue {
         })
     }
 
-    /// The watch whose turn it is. Dropping the future loses nothing.
+    /// The next watch in the queue. The future is cancellation-safe.
     pub(super) async fn next(&self) -> i64 {
         poll_fn(|cx| {
             let mut waiting = self.0.lock();
@@ -61,7 +61,8 @@ impl ReadyQueueShared {
 }
 
 impl WatchWaker {
-    /// Before a watch is asked, so that what comes while it answers rings again.
+    /// Called before a watch is polled, so that an event that arrives during the poll wakes it
+    /// again.
     pub(super) fn reset(&self) {
         self.notified.store(false, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! One gRPC stream: takes requests, asks its watches in turn, sends responses.
+//! One gRPC watch stream: reads requests, polls its watches in turn, sends responses.
 
 use super::events::{EventFilter, chunks, fragments};
 use super::ready_queue::{ReadyQueue, WatchWaker};
@@ -18,11 +18,12 @@ use tokio::task::yield_now;
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 use tonic::{Status, Streaming};
 
-/// What no watch is called: refusals and progress of the whole stream carry it.
+/// The watch id of responses that are not about one watch: rejections, and progress of the whole
+/// stream.
 const NO_WATCH_ID: i64 = -1;
-/// The client lets us choose.
+/// The watch id in a request that leaves the choice of the id to the server.
 const AUTO_WATCH_ID: i64 = 0;
-/// While this many replies wait to be sent, no more requests are read.
+/// While this many responses wait to be sent, no more requests are read.
 const REPLIES_QUEUED_MAX: usize = 64;
 
 const DUPLICATE_ID: &str = "mvcc: duplicate watch ID provided on the WatchStream";
@@ -32,10 +33,10 @@ type Reply = Result<WatchResponse, Status>;
 
 pub(super) struct WatchSession {
     context: FacadeContext,
-    /// `None` once the client has said that it has nothing more to ask.
+    /// `None` once the client has closed its side of the stream.
     requests: Option<Streaming<WatchRequest>>,
     sender: mpsc::Sender<Reply>,
-    /// In order. What is in here counts as delivered.
+    /// Responses in order. Events in here count as delivered.
     outbox: VecDeque<WatchResponse>,
     watches: BTreeMap<i64, SessionWatch>,
     next_id: i64,
@@ -53,26 +54,26 @@ struct SessionWatch {
     filter: EventFilter,
     fragment: bool,
     notify: ProgressNotify,
-    /// The newest revision of which it got an event.
+    /// The newest revision of which this watch got an event.
     delivered: Revision,
 }
 
-/// Whether a watch hears regularly how far it is.
+/// The state of a watch's periodic progress notifications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ProgressNotify {
     Never,
-    /// Unless an event comes before the next tick.
+    /// Send one at the next tick, unless an event comes first.
     AtNextTick,
-    /// An event went out: the next tick has nothing to add.
+    /// An event was sent: the next tick sends nothing.
     AfterNextTick,
 }
 
-/// Whether the client waits to hear how far the whole stream is.
+/// The state of a client's progress request for the whole stream.
 enum ProgressRequest {
     None,
-    /// To be answered when every watch has got this far.
+    /// To be answered when every watch has reached this revision.
     Pending(Revision),
-    /// The store has not told its watches yet; there is nothing to look at before.
+    /// The store has not published this revision to its watches; the future completes when it has.
     WaitingForStore(Revision, BoxFuture<'static, ()>),
 }
 
@@ -95,7 +96,7 @@ impl WatchSession {
         }
     }
 
-    /// Runs until the client has gone or the server stops.
+    /// Runs until the client disconnects or the server stops.
     pub(super) async fn run(mut self) {
         if let Err(status) = self.serve_requests().await {
             // The client may be gone by now.
@@ -115,13 +116,13 @@ impl WatchSession {
                 () = self.sender.closed() => return Ok(()),
                 () = flush_outbox_head(&mut self.outbox, &self.sender), if !flushed => {}
                 request = next_request(&mut self.requests), if has_room => self.handle(request?),
-                // Events are fetched only when they can be sent: what is not fetched
-                // costs no memory here.
+                // Events are fetched only when they can be sent, so events that are not fetched use
+                // no memory here.
                 id = self.ready.next(), if flushed => {
                     self.poll_watch(id)?;
                     if self.outbox.is_empty() {
-                        // A watch that looks through a long history for its first
-                        // event must not keep a thread to itself.
+                        // A watch that reads a long history for its first event must not occupy a
+                        // thread.
                         yield_now().await;
                     }
                 }
@@ -133,7 +134,7 @@ impl WatchSession {
 
     fn handle(&mut self, request: Option<WatchRequest>) {
         match request.map(|request| request.request_union) {
-            // The watches go on until the client closes the stream altogether.
+            // The watches continue until the client closes the stream altogether.
             None => self.requests = None,
             Some(Some(RequestUnion::CreateRequest(create))) => self.create(&create),
             Some(Some(RequestUnion::CancelRequest(cancel))) => self.cancel(cancel.watch_id),
@@ -165,7 +166,7 @@ impl WatchSession {
         }
     }
 
-    /// Which id the watch gets, or why there will be none.
+    /// The id of the new watch, or the reason to reject it.
     fn validate_create(
         &mut self,
         request: &WatchCreateRequest,
@@ -208,7 +209,7 @@ impl WatchSession {
             Err(error) => return self.end(id, error),
         };
         let bell = self.ready.waker(id);
-        // It may have something already, and must be asked once to ring by itself.
+        // It may have events already, and must be polled once to register its waker.
         bell.notify();
         let watcher = SessionWatch {
             id,
@@ -238,7 +239,7 @@ impl WatchSession {
         }
     }
 
-    /// Tells a client that the store ended its watch.
+    /// Sends the cancellation of a watch that the store ended.
     fn end(&mut self, id: i64, error: WatchError) {
         let compact_revision = match error {
             WatchError::Compacted { oldest } => signed(oldest),
@@ -253,16 +254,16 @@ impl WatchSession {
         });
     }
 
-    /// Lets one watch deliver what it has.
+    /// Polls one watch and sends its events.
     fn poll_watch(&mut self, id: i64) -> Result<(), Status> {
         let Some(watcher) = self.watches.get_mut(&id) else {
-            // Cancelled after it rang.
+            // The watch was cancelled after it was woken.
             return Ok(());
         };
         match watcher.poll() {
             Poll::Pending => {}
             Poll::Ready(Ok(batch)) => {
-                // There may be more; the others come first.
+                // There may be more events; the other watches are polled first.
                 watcher.waker.notify();
                 self.deliver(id, &batch);
             }
@@ -284,7 +285,7 @@ impl WatchSession {
             self.delivered = self.delivered.max(chunk.through);
             watcher.notify.event();
             let response = WatchResponse {
-                // Not newer than its events: a client resumes behind it.
+                // Not newer than the events: a client resumes after the revision of the header.
                 header: self.context.header(chunk.through),
                 watch_id: id,
                 events: chunk.events,
@@ -304,7 +305,7 @@ impl WatchSession {
             if !watcher.notify.tick() {
                 continue;
             }
-            // A watch that is behind will say so by its events.
+            // A watch that is behind reports its progress with its events.
             let told = watcher.through().map(|through| WatchResponse {
                 header: self.context.header(through),
                 watch_id: watcher.id,
@@ -315,12 +316,12 @@ impl WatchSession {
     }
 
     fn request_progress(&mut self) {
-        // Requests that are not answered yet are answered together.
+        // Pending progress requests are answered together.
         self.progress = ProgressRequest::Pending(self.context.store.snapshot().revision());
     }
 
-    /// Answers a request for progress as soon as that is true: everything up to the
-    /// revision it names has been delivered, on all watches of the stream.
+    /// Answers a progress request once every event up to the reported revision has been delivered
+    /// on all watches of the stream.
     fn answer_progress(&mut self) {
         let ProgressRequest::Pending(asked) = self.progress else {
             return;
@@ -332,7 +333,7 @@ impl WatchSession {
         if !self.ready.is_empty() {
             return;
         }
-        // Never behind what was delivered: clients resume from what we say here.
+        // Never older than a delivered event: clients resume from the reported revision.
         let needed = asked.max(self.delivered);
         match self.through() {
             Some(through) if through >= needed => {
@@ -344,11 +345,11 @@ impl WatchSession {
                 });
             }
             Some(_) => self.wait_for_store(needed),
-            // A watch that began at the newest revision takes it for a future one until the
-            // store has told its watches of it, and no bell rings for it.
+            // A watch created at the newest revision looks like one on a future revision until the
+            // store has published that revision to its watches, and it is not woken by that.
             None if self.is_ahead_of_store(needed) => self.wait_for_store(needed),
-            // A watch got something just now, and its bell is about to ring. Or it
-            // waits for a future revision: then there is nothing true to say.
+            // Either a watch has an event and is about to be woken, or a watch waits for a future
+            // revision: then no progress can be reported.
             None => {}
         }
     }
@@ -359,7 +360,7 @@ impl WatchSession {
         self.progress = ProgressRequest::WaitingForStore(needed, told.boxed());
     }
 
-    /// Whether the store has yet to tell its watches of what was written up to `needed`.
+    /// Whether the store has not yet published all revisions up to `needed` to its watches.
     fn is_ahead_of_store(&self, needed: Revision) -> bool {
         let mut through = self
             .watches
@@ -368,7 +369,7 @@ impl WatchSession {
         through.any(|through| through < needed)
     }
 
-    /// How far all watches are; `None` if one is behind.
+    /// The revision up to which all watches have delivered; `None` if a watch is behind.
     fn through(&self) -> Option<Revision> {
         let mut all = self.watches.values().map(SessionWatch::through);
         all.try_fold(Revision::new(u64::MAX), |least, through| {
@@ -384,7 +385,7 @@ impl SessionWatch {
         self.watch.poll_next(&mut task::Context::from_waker(&waker))
     }
 
-    /// Everything up to here has been delivered.
+    /// The revision up to which every event has been delivered; `None` if the watch is behind.
     fn through(&self) -> Option<Revision> {
         let through = self.watch.progress_revision()?.max(self.delivered);
         // A client that waits for a future revision would resume too early.
@@ -399,7 +400,7 @@ impl ProgressNotify {
         }
     }
 
-    /// Whether to say something now.
+    /// Whether to send a progress notification at this tick.
     fn tick(&mut self) -> bool {
         match self {
             Self::Never => false,
@@ -413,7 +414,7 @@ impl ProgressNotify {
 }
 
 impl ProgressRequest {
-    /// Waits until it is worth looking again.
+    /// Completes when a pending progress request should be checked again.
     async fn store_progress(&mut self) {
         match self {
             Self::WaitingForStore(needed, told) => {
@@ -425,9 +426,9 @@ impl ProgressRequest {
     }
 }
 
-/// The first revision a watch gets; `None` if it asks for a negative one.
+/// The first revision of a watch; `None` if the request names a negative one.
 ///
-/// "From now" is what comes after the revision that the created reply names.
+/// "From now" means after the revision in the header of the created response.
 fn start(request: &WatchCreateRequest, now: Revision) -> Option<Revision> {
     match request.start_revision {
         0 => Some(now.next()),
@@ -435,7 +436,7 @@ fn start(request: &WatchCreateRequest, now: Revision) -> Option<Revision> {
     }
 }
 
-/// No key means the smallest one.
+/// The first key of the range; an empty key means the smallest one.
 fn first_key(request: &WatchCreateRequest) -> &[u8] {
     if request.key.is_empty() {
         &[0]
@@ -444,8 +445,8 @@ fn first_key(request: &WatchCreateRequest) -> &[u8] {
     }
 }
 
-/// Dropping the future loses nothing: a response leaves the outbox when there is
-/// room for it.
+/// Sends the first response of the outbox. Cancellation-safe: a response leaves the outbox only
+/// when the channel has room.
 async fn flush_outbox_head(outbox: &mut VecDeque<WatchResponse>, sender: &mpsc::Sender<Reply>) {
     if let Ok(room) = sender.reserve().await
         && let Some(response) = outbox.pop_front()

@@ -30,7 +30,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::transport::{Channel, Endpoint};
 use tonic::{Status, Streaming};
 
-/// Nothing takes this long unless it is broken.
+/// No operation takes this long unless it is broken.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Server {
@@ -118,7 +118,7 @@ impl Server {
         self.kv().compact(request).await.expect("a compaction");
     }
 
-    /// Ends the server; says whether it ended by itself in time.
+    /// Stops the server; fails if it does not end in time.
     pub(crate) async fn stop(self) {
         let _ = self.stop.send(());
         let served = timeout(PATIENCE, self.serving).await;
@@ -137,7 +137,7 @@ pub(crate) struct WatchStream {
     responses: Responses,
 }
 
-/// etcd does not answer at all before it has something to say.
+/// etcd does not send response headers before its first message.
 enum Responses {
     Opening(JoinHandle<Streaming<WatchResponse>>),
     Open(Box<Streaming<WatchResponse>>),
@@ -194,7 +194,7 @@ impl WatchStream {
         next.await.expect("a response in time")
     }
 
-    /// Creates a watch and takes its reply.
+    /// Creates a watch and receives the created response.
     pub(crate) async fn created(&mut self, request: WatchCreateRequest) -> i64 {
         self.create(request);
         let reply = self.next().await;

@@ -1,6 +1,6 @@
-//! One script of requests, and what a server says to each of them.
+//! A script of requests, and a transcript of a server's responses.
 //!
-//! `tests/golden/etcd-3.6.8.txt` is what etcd says; `examples/record.rs` wrote it.
+//! `tests/golden/etcd-3.6.8.txt` is the transcript of etcd; `examples/record.rs` wrote it.
 
 use super::{
     WatchStream, compare, delete, delete_to, mod_is, op, op_delete, op_put, op_range, op_txn, put,
@@ -22,7 +22,7 @@ use std::fmt::{Debug, Write};
 use tonic::transport::Channel;
 use tonic::{Response, Status};
 
-/// Runs everything against an empty server at revision 1.
+/// Runs the script against an empty server at revision 1.
 pub(crate) async fn run(channel: Channel) -> String {
     let mut script = Script {
         kv: KvClient::new(channel.clone()),
@@ -353,7 +353,7 @@ impl Script {
                 CompareTarget::Value,
                 TargetUnion::Value(Bytes::from_static(b"1")),
             ),
-            // An operand of another kind than the target.
+            // An operand of another type than the target.
             (CompareTarget::Version, TargetUnion::Lease(1)),
             (CompareTarget::Value, TargetUnion::Version(1)),
         ];
@@ -595,7 +595,7 @@ impl Script {
             let answer = self.lease.lease_time_to_live(request).await;
             let answer = answer.map(|response| {
                 response.map(|mut response| {
-                    // What is left depends on how fast we are.
+                    // The remaining TTL depends on the speed of the test.
                     response.ttl = response.ttl.signum();
                     response
                 })
@@ -656,7 +656,7 @@ impl Script {
         }
     }
 
-    /// The events of a watch, whatever responses they came in.
+    /// The events of a watch, independent of their distribution to responses.
     async fn watch_events(&mut self, what: &str, request: WatchCreateRequest, count: usize) {
         let mut stream = WatchStream::open(self.channel.clone());
         stream.create(request);
@@ -773,7 +773,7 @@ impl Script {
         let hash = self.maintenance.hash_kv(HashKvRequest { revision: 0 });
         let hash = hash.await.map(|response| {
             response.map(|mut response| {
-                // Each implementation has its own.
+                // The hash differs between implementations.
                 response.hash = u32::from(response.hash != 0);
                 response
             })
@@ -801,7 +801,7 @@ impl Script {
     }
 }
 
-/// Ids and terms differ from server to server; whether they are there does not.
+/// Ids and terms differ between servers; whether they are present does not.
 fn normalised(answer: &str) -> String {
     let fields = ["cluster_id: ", "member_id: ", "raft_term: "];
     fields.iter().fold(answer.to_owned(), |text, field| {

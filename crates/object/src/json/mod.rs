@@ -1,8 +1,8 @@
-//! JSON in and out.
+//! JSON parser and serializer.
 //!
-//! In: any bytes give a value or an error, never a stack overflow; duplicate
-//! members are remembered, because strict decoding must name them. Out: the bytes
-//! Go would write.
+//! Parsing any bytes gives a value or an error, never a stack overflow. Duplicate members are
+//! recorded, because strict decoding must name them. The serializer writes the bytes Go would
+//! write.
 
 mod occurrences;
 mod serialize;
@@ -25,42 +25,43 @@ use std::fmt;
 use std::io;
 
 pub type Value = serde_json::Value;
-/// Sorted by key, which the canonical form relies on.
+/// A JSON object, sorted by key. The canonical form relies on the order.
 pub type Map = serde_json::Map<String, Value>;
 
-/// How deep a document may nest. Parsing, comparing and dropping a tree recurse; this
-/// many levels fit into the smallest stack we run on, with room to spare.
+/// The maximum nesting depth of a document. Parsing, comparing and dropping a tree recurse; this
+/// many levels fit into the smallest stack of the server with room to spare.
 pub const DEPTH_MAX: usize = 500;
 
-/// Strict decoding names duplicates; nobody reads more than these.
+/// The maximum number of duplicates that are recorded for strict decoding.
 const DUPLICATES_MAX: usize = 100;
 
-/// What a document may become: a unit for each value and 32 bytes of text, some for each
-/// map, because a few bytes can be many values. The longest definitions that people publish
-/// have forty thousand maps; eighty thousand fit.
+/// The maximum cost of a document: one unit for each value and each 32 bytes of text, and more for
+/// each map, because few bytes can encode many values. The largest published CRDs have forty
+/// thousand maps; eighty thousand fit.
 pub const COST_MAX: usize = 1 << 20;
 pub(crate) const MAP_COST: usize = 12;
-/// An empty map takes no memory, but is often filled with defaults.
+/// An empty map takes no memory, but defaulting often fills it.
 const EMPTY_MAP_COST: usize = 6;
 
-/// What a text costs.
+/// The cost of a text of `bytes` bytes.
 #[must_use]
 pub(crate) fn text_cost(bytes: usize) -> usize {
     bytes / 32
 }
 
-/// As many members are kept where the first one is; further ones take room of their own.
+/// This many members fit into the first allocation of a map. Each further member costs
+/// [`FURTHER_MEMBER_COST`].
 const INLINE_MEMBERS: usize = 6;
 const FURTHER_MEMBER_COST: usize = 2;
 
-/// What a value costs with all that is in it: about 45 bytes of memory a unit. Documents are
-/// read for less, because a map is charged before its members are counted.
+/// The cost of a value with everything in it, about 45 bytes of memory per unit. Parsing charges
+/// less, because a map is charged before its members are counted.
 #[must_use]
 pub fn cost(value: &Value) -> usize {
     cost_with(value, EMPTY_MAP_COST)
 }
 
-/// The same of what is given no defaults.
+/// The cost of a value that is not defaulted: empty maps are free.
 #[must_use]
 pub fn cost_without_defaults(value: &Value) -> usize {
     cost_with(value, 0)
@@ -83,10 +84,10 @@ fn cost_with(value: &Value, empty_map: usize) -> usize {
     1 + below
 }
 
-/// A document, and what was odd about it.
+/// A parsed document and its duplicate members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ParsedDocument {
-    /// Where a member is given twice, the last one wins.
+    /// If a member is duplicated, the last one wins.
     pub value: Value,
     /// Paths such as `data.a` or `spec.containers[0].name`, in document order.
     pub duplicates: Vec<String>,
@@ -102,13 +103,13 @@ pub enum SyntaxError {
     Malformed(String),
 }
 
-/// Reads one JSON document. Text that is not UTF-8 is refused, unlike upstream,
-/// which replaces what it cannot read.
+/// Parses one JSON document. Rejects text that is not UTF-8, unlike upstream, which inserts
+/// replacement characters.
 pub fn parse(bytes: &[u8]) -> Result<ParsedDocument, SyntaxError> {
     parse_within(bytes, COST_MAX)
 }
 
-/// The same of what was written by ourselves: it is read whatever it costs.
+/// Parses a stored document, without a limit of the cost.
 pub fn parse_stored(bytes: &[u8]) -> Result<ParsedDocument, SyntaxError> {
     parse_within(bytes, usize::MAX)
 }
@@ -119,8 +120,8 @@ fn parse_within(bytes: &[u8], cost_max: usize) -> Result<ParsedDocument, SyntaxE
         Err(SyntaxError::Malformed(_)) => {}
         read => return read,
     }
-    // What is wrong is said in Go's words; what is only deep is read again, without the
-    // limit of the parser, which is lower than ours.
+    // Errors are reported with Go's text. A document that only exceeds the recursion limit of the
+    // parser, which is lower than [`DEPTH_MAX`], is parsed again without it.
     syntax::check_syntax(bytes)?;
     let mut reader = serde_json::Deserializer::from_slice(bytes);
     reader.disable_recursion_limit();
@@ -149,11 +150,11 @@ fn deserialize_value<'de, R: serde_json::de::Read<'de>>(
     })
 }
 
-/// Where the parser is, and the duplicates it has met.
+/// The position of the parser and the duplicates found so far.
 struct ParseState {
     path: Vec<ParsePathStep>,
     duplicates: Vec<String>,
-    /// `None` when it was not enough.
+    /// `None` once the budget is exhausted.
     cost_left: Option<usize>,
 }
 
@@ -280,10 +281,10 @@ impl<'de> Visitor<'de> for ValueSeed<'_> {
     }
 }
 
-/// Compact JSON as Go's encoder writes it.
+/// Serializes to compact JSON as Go's encoder does.
 ///
 /// # Panics
-/// If a map in it has keys that are not strings.
+/// If a map has keys that are not strings.
 #[must_use]
 pub fn to_bytes<T: Serialize + ?Sized>(value: &T) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
@@ -297,8 +298,8 @@ pub(crate) fn write<T: Serialize + ?Sized>(value: &T, out: &mut Vec<u8>) {
         .expect("map keys are strings and writing to a Vec cannot fail");
 }
 
-/// What Go does differently: `<`, `>`, `&` and the two line separators are escaped
-/// (so that JSON can stand inside a script element), whole floats have no `.0`.
+/// The differences of Go's encoder: `<`, `>`, `&` and the two line separators are escaped (so that
+/// JSON can be embedded in a script element), whole floats have no `.0`.
 struct GoFormatter;
 
 impl Formatter for GoFormatter {
@@ -321,7 +322,7 @@ impl Formatter for GoFormatter {
     }
 }
 
-/// The first thing to escape: where, how long it is, what stands for it.
+/// The first sequence to escape: its offset, its length and its escape.
 fn next_escape(bytes: &[u8]) -> Option<(usize, usize, &'static [u8])> {
     bytes.iter().enumerate().find_map(|(at, byte)| match byte {
         b'<' => Some((at, 1, &b"\\u003c"[..])),
@@ -389,7 +390,7 @@ mod tests {
         assert!(parse(b"\"\xff\"").is_err());
     }
 
-    /// The smallest stack we expect is that of a tokio worker, 2 MiB.
+    /// The smallest stack is that of a tokio worker, 2 MiB.
     #[test]
     fn json_depth_is_bounded_and_fits_the_stack() {
         let nested =
@@ -412,8 +413,8 @@ mod tests {
         assert!(parse(format!("\"{}\\\"\"", "[".repeat(1000)).as_bytes()).is_ok());
     }
 
-    /// Two features of serde_json would silently change our bytes, and any crate of
-    /// the workspace could turn them on.
+    /// Two features of serde_json would silently change the serialized bytes, and any crate of the
+    /// workspace could enable them.
     #[test]
     fn json_maps_are_sorted_and_numbers_are_not_arbitrary_precision() {
         let value: Value = serde_json::from_str(r#"{"b":1.0,"a":1}"#).unwrap();

@@ -1,11 +1,13 @@
-//! Where members stand in a document. Values forget it: their members are sorted.
+//! The order of members in a document, which a parsed [`Value`](super::Value) does not keep: its
+//! members are sorted.
 
 use serde::de::{DeserializeSeed, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 
-/// Every time one of these members is given, in the order of the document. Paths are
-/// written as those of duplicates are; a document that cannot be read has no members.
+/// Every occurrence of the `wanted` members, in the order of the document. Paths have the form of
+/// duplicate paths ([`ParsedDocument`](super::ParsedDocument)). A malformed document has no
+/// members.
 #[must_use]
 pub fn occurrences(bytes: &[u8], wanted: &BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
@@ -13,7 +15,7 @@ pub fn occurrences(bytes: &[u8], wanted: &BTreeSet<String>) -> Vec<String> {
         return found;
     }
     let mut reader = serde_json::Deserializer::from_slice(bytes);
-    // The check above has the say.
+    // `check_syntax` has already bounded the depth.
     reader.disable_recursion_limit();
     let mut path = String::new();
     let walk = OccurrenceVisitor {
@@ -21,7 +23,7 @@ pub fn occurrences(bytes: &[u8], wanted: &BTreeSet<String>) -> Vec<String> {
         path: &mut path,
         found: &mut found,
     };
-    // What was read before a failure is all there is to say.
+    // After an error, the occurrences found so far are the result.
     let _ = walk.deserialize(&mut reader);
     found
 }
@@ -33,7 +35,7 @@ struct OccurrenceVisitor<'a> {
 }
 
 impl OccurrenceVisitor<'_> {
-    /// Goes one step down.
+    /// A visitor one level deeper.
     fn descend(&mut self) -> OccurrenceVisitor<'_> {
         OccurrenceVisitor {
             wanted: self.wanted,
@@ -118,7 +120,7 @@ impl<'de> Visitor<'de> for OccurrenceVisitor<'_> {
 }
 
 impl OccurrenceVisitor<'_> {
-    /// Whether anything wanted may be below.
+    /// Whether the current path is a prefix of a wanted path.
     fn is_prefix_of_wanted(&self) -> bool {
         let from = self.wanted.range::<str, _>((
             std::ops::Bound::Excluded(self.path.as_str()),

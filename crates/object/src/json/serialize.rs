@@ -1,11 +1,10 @@
-//! Trees and strings written as Go writes them, straight into memory.
+//! Serializer of trees and strings, with Go's escaping, straight into memory.
 //!
-//! Everything that is stored goes through here, so strings are looked at once, and many
-//! bytes at a time.
+//! Every stored object is serialized here, so strings are scanned once, many bytes at a time.
 
 use super::{Map, Value, write};
 
-/// How many bytes are looked at together.
+/// The number of bytes checked together.
 const CHUNK_BYTES: usize = 32;
 
 pub(crate) fn write_value(value: &Value, out: &mut Vec<u8>) {
@@ -44,7 +43,7 @@ fn write_members(members: &Map, out: &mut Vec<u8>) {
     out.push(b'}');
 }
 
-/// A string in its quotes.
+/// Appends a string with its quotes.
 pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.reserve(text.len() + 2);
     out.push(b'"');
@@ -60,10 +59,10 @@ pub(crate) fn write_string(text: &str, out: &mut Vec<u8>) {
     out.push(b'"');
 }
 
-/// How many bytes at the beginning stand for themselves.
+/// The length of the prefix that needs no escaping.
 fn unescaped_len(bytes: &[u8]) -> usize {
     let chunks = bytes.chunks_exact(CHUNK_BYTES);
-    // Without a way out of it, the check of a chunk is a few vector instructions.
+    // Without an early exit, the check of a chunk compiles to a few vector instructions.
     let whole = chunks
         .take_while(|chunk| {
             !chunk
@@ -76,8 +75,8 @@ fn unescaped_len(bytes: &[u8]) -> usize {
     plain + rest.take_while(|byte| !needs_escape(**byte)).count()
 }
 
-/// What must be looked at: besides what JSON escapes, what Go escapes so that JSON can
-/// stand inside a script element, and the first byte of both line separators.
+/// Whether a byte may need escaping: the bytes JSON escapes, those Go escapes so that JSON can be
+/// embedded in a script element, and the first byte of both line separators.
 fn needs_escape(byte: u8) -> bool {
     (byte < 0x20)
         | (byte == b'"')
@@ -88,7 +87,7 @@ fn needs_escape(byte: u8) -> bool {
         | (byte == 0xe2)
 }
 
-/// Writes what stands for an odd byte and those that belong to it; says how many.
+/// Appends the escape of the first character and returns the number of bytes it replaces.
 fn write_escaped(bytes: &[u8], out: &mut Vec<u8>) -> usize {
     let escape: &[u8] = match bytes {
         [b'"', ..] => b"\\\"",
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Odd bytes wherever a chunk may begin or end.
+    /// Bytes that need escaping, at every offset where a chunk may begin or end.
     #[test]
     fn json_escapes_at_every_chunk_offset() {
         for odd in (0..0x20_u8)

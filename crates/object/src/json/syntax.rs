@@ -1,8 +1,7 @@
-//! Is it JSON, and if not, what does Go say?
+//! The JSON syntax checker, with Go's error messages.
 //!
-//! Walks the document without recursion, so that nothing a client sends can use up
-//! the stack, and stops at the first byte that does not fit. Clients and tests match
-//! on these texts.
+//! Walks the document without recursion, so that no request can exhaust the stack, and stops at the
+//! first invalid byte. Clients and tests match on these messages.
 
 use super::{DEPTH_MAX, SyntaxError};
 use crate::go;
@@ -18,7 +17,7 @@ struct SyntaxChecker<'a> {
     at: usize,
 }
 
-/// What the innermost open bracket is.
+/// The type of the innermost open bracket.
 #[derive(Clone, Copy, PartialEq)]
 enum OpenBracket {
     Object,
@@ -31,7 +30,7 @@ impl SyntaxChecker<'_> {
     fn document(&mut self) -> SyntaxResult {
         let mut open = Vec::new();
         loop {
-            // A value begins here.
+            // A value is expected here.
             self.skip_space();
             match self.peek() {
                 Some(b'{') => {
@@ -63,8 +62,8 @@ impl SyntaxChecker<'_> {
         }
     }
 
-    /// Closes what ends here. True at the end of the document, false where another
-    /// value begins.
+    /// Closes the containers that end here. Returns true at the end of the document, false where
+    /// another value is expected.
     fn after_value(&mut self, open: &mut Vec<OpenBracket>) -> Result<bool, SyntaxError> {
         loop {
             self.skip_space();
@@ -183,7 +182,7 @@ impl SyntaxChecker<'_> {
         self.bytes.get(self.at).copied()
     }
 
-    /// Steps over one byte, if it is one of these.
+    /// Skips one byte if it is in `any_of`.
     fn skip(&mut self, any_of: &[u8]) -> bool {
         let found = self.peek().is_some_and(|byte| any_of.contains(&byte));
         self.at += usize::from(found);
@@ -225,7 +224,7 @@ fn check_depth(open: &[OpenBracket]) -> SyntaxResult {
     }
 }
 
-/// Bytes, not characters: Go looks at no more than one.
+/// Quotes a byte, not a character: Go looks at one byte only.
 fn quote_byte(byte: u8) -> String {
     let mut quoted = String::from("'");
     match byte {

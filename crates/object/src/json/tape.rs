@@ -1,44 +1,45 @@
-//! A JSON document that is looked at rather than taken apart.
+//! A tape parser: read access to a JSON document without building a tree.
 //!
-//! One pass notes where each value begins and ends; values stay where they are, in the
-//! bytes. That is several times as fast as a tree, and makes nothing that must be freed:
-//! what reads thousands of objects for a list keeps one [`Tape`] for all of them.
+//! One pass records where each value begins and ends; the values stay in the bytes. This is several
+//! times as fast as a tree and allocates nothing per value: a list of thousands of objects reuses
+//! one [`Tape`].
 
 use super::{DEPTH_MAX, Value};
 use crate::splice::CorruptBytes;
 use std::borrow::Cow;
 
-/// Where the values of a document are. Reading another document uses the same memory.
+/// The positions of the values of a document. Reading another document reuses the memory.
 #[derive(Debug, Default)]
 pub struct Tape {
     nodes: Vec<TapeNode>,
     open: Vec<u32>,
 }
 
-/// A value. The values in it follow it; of an object, name and value in turn.
+/// The position of a value. Nested values follow their container; in an object, names and values
+/// alternate.
 #[derive(Clone, Copy, Debug)]
 struct TapeNode {
     kind: JsonKind,
     start: u32,
     end: u32,
-    /// The node after all that is in this one.
+    /// The index of the node after this one and everything nested in it.
     next: u32,
 }
 
-/// What a value is.
+/// The type of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonKind {
     Null,
     Bool,
     Number,
-    /// Nothing in it is escaped.
+    /// A string without escapes.
     Text,
     Escaped,
     List,
     Object,
 }
 
-/// A value of a document.
+/// A value of a document on a tape.
 #[derive(Clone, Copy, Debug)]
 pub struct JsonView<'t> {
     bytes: &'t [u8],
@@ -47,8 +48,8 @@ pub struct JsonView<'t> {
 }
 
 impl Tape {
-    /// Notes the values of a document. What is between the quotes of texts, and what
-    /// numbers are, is not checked: whoever looks at them finds out.
+    /// Records the positions of the values of a document. The contents of strings and numbers are
+    /// not checked here, but when they are read.
     pub fn read<'t>(&'t mut self, bytes: &'t [u8]) -> Result<JsonView<'t>, CorruptBytes> {
         self.nodes.clear();
         self.open.clear();
@@ -67,14 +68,13 @@ impl Tape {
     }
 }
 
-/// Most names and values are shorter than this many words of eight bytes.
+/// Most names and strings are shorter than this many words of eight bytes.
 const SHORT_WORDS: usize = 4;
 
-/// Where the first quote or backslash of eight bytes is, the first byte being the
-/// lowest.
+/// The index of the first quote or backslash among eight bytes. The first byte is the lowest.
 fn first_quote_or_backslash(word: u64) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
-    // The lowest byte that is zero has its highest bit set; those above it may, too.
+    // The lowest zero byte has its highest bit set; those above it may have it set, too.
     let zeros = |word: u64| word.wrapping_sub(ONES) & !word & (ONES << 7);
     let marks = zeros(word ^ (ONES * b'"' as u64)) | zeros(word ^ (ONES * b'\\' as u64));
     (marks != 0).then(|| marks.trailing_zeros() as usize / 8)
@@ -88,7 +88,7 @@ struct TapeScanner<'a> {
 impl TapeScanner<'_> {
     fn document(&mut self, nodes: &mut Vec<TapeNode>, open: &mut Vec<u32>) -> Option<()> {
         loop {
-            // A value stands here.
+            // A value is expected here.
             self.skip_whitespace();
             let container = self.value(nodes)?;
             if let Some(kind) = container {
@@ -109,7 +109,7 @@ impl TapeScanner<'_> {
                     continue;
                 }
             }
-            // A value ended here.
+            // A value has ended here.
             loop {
                 self.skip_whitespace();
                 let Some(&owner) = open.last() else {
@@ -150,7 +150,8 @@ impl TapeScanner<'_> {
         (self.take()? == b':').then_some(())
     }
 
-    /// Says so if the value has values in it.
+    /// Reads a scalar or the opening bracket of a container. Returns `Some` of the type of the
+    /// container, `Some(None)` for a scalar, and `None` if the value is malformed.
     fn value(&mut self, nodes: &mut Vec<TapeNode>) -> Option<Option<JsonKind>> {
         let start = self.at;
         match self.take()? {
@@ -193,11 +194,11 @@ impl TapeScanner<'_> {
         Some(())
     }
 
-    /// The rest of a text whose first quote has been read.
+    /// Reads a string after its opening quote.
     fn string(&mut self, nodes: &mut Vec<TapeNode>) -> Option<()> {
         let start = self.at - 1;
         let mut kind = JsonKind::Text;
-        // Most are short, and end before a search for long ones is ready to begin.
+        // Most strings are short and end before the setup of `memchr` pays off.
         for _ in 0..SHORT_WORDS {
             let Some(word) = self.bytes.get(self.at..).and_then(<[u8]>::first_chunk::<8>) else {
                 break;
@@ -246,7 +247,7 @@ impl TapeScanner<'_> {
 }
 
 fn push(nodes: &mut Vec<TapeNode>, kind: JsonKind, start: usize, end: usize) {
-    // A document is shorter than 4 GiB, and so are the places in it.
+    // A document is shorter than 4 GiB, so its offsets fit.
     let (start, end, next) = (start as u32, end as u32, nodes.len() as u32 + 1);
     nodes.push(TapeNode {
         kind,
@@ -261,12 +262,12 @@ impl<'t> JsonView<'t> {
         self.nodes[self.at]
     }
 
-    /// Values are counted from the whole document, which is 0.
+    /// The index of the value on the tape. The whole document has index 0.
     pub(crate) fn index_in_document(self) -> u32 {
         self.at as u32
     }
 
-    /// Another value of the same document.
+    /// The value with this index in the same document.
     pub(crate) fn seek(self, number: u32) -> Self {
         Self {
             at: number as usize,
@@ -284,21 +285,21 @@ impl<'t> JsonView<'t> {
         self.kind() == JsonKind::Null
     }
 
-    /// The JSON of it.
+    /// The JSON of the value.
     #[must_use]
     pub fn raw_json(self) -> &'t [u8] {
         let node = self.node();
         &self.bytes[node.start as usize..node.end as usize]
     }
 
-    /// Where it is in the document.
+    /// The range of the value in the document.
     #[must_use]
     pub fn byte_range(self) -> std::ops::Range<usize> {
         let node = self.node();
         node.start as usize..node.end as usize
     }
 
-    /// A text; `None` if it is none, or not well-formed.
+    /// The string; `None` if the value is not a string or is malformed.
     #[must_use]
     pub fn as_str(self) -> Option<Cow<'t, str>> {
         match self.kind() {
@@ -312,8 +313,7 @@ impl<'t> JsonView<'t> {
         }
     }
 
-    /// The bytes of a text in which nothing is escaped. Nobody has looked whether they
-    /// are UTF-8.
+    /// The bytes of a string without escapes. They are not checked to be UTF-8.
     pub(crate) fn unescaped_bytes(self) -> Option<&'t [u8]> {
         let node = self.node();
         if node.kind != JsonKind::Text {
@@ -323,7 +323,7 @@ impl<'t> JsonView<'t> {
             .get(node.start as usize + 1..node.end as usize - 1)
     }
 
-    /// Whether it is this text.
+    /// Whether the value is the string `text`.
     #[must_use]
     pub fn equals_str(self, text: &str) -> bool {
         match self.kind() {
@@ -358,7 +358,7 @@ impl<'t> JsonView<'t> {
         std::str::from_utf8(self.raw_json()).ok()
     }
 
-    /// The items of a list; nothing if it is none.
+    /// The items of a list; none if the value is not a list.
     #[must_use]
     pub fn items(self) -> JsonItems<'t> {
         let node = self.node();
@@ -371,7 +371,7 @@ impl<'t> JsonView<'t> {
         }
     }
 
-    /// The members of an object; nothing if it is none.
+    /// The members of an object; none if the value is not an object.
     #[must_use]
     pub fn members(self) -> JsonMembers<'t> {
         let node = self.node();
@@ -384,7 +384,7 @@ impl<'t> JsonView<'t> {
         })
     }
 
-    /// A member of an object; the last one if there are several.
+    /// A member of an object; the last one if the name is duplicated.
     #[must_use]
     pub fn get(self, name: &str) -> Option<Self> {
         let mut found = None;
@@ -396,13 +396,13 @@ impl<'t> JsonView<'t> {
         found
     }
 
-    /// A member of a member of …
+    /// The value at a path of member names.
     #[must_use]
     pub fn get_path(self, path: &[&str]) -> Option<Self> {
         path.iter().try_fold(self, |view, name| view.get(name))
     }
 
-    /// As a tree.
+    /// Parses the value into a tree.
     pub fn to_value(self) -> Result<Value, CorruptBytes> {
         let parsed = super::parse(self.raw_json());
         parsed.map(|parsed| parsed.value).map_err(|_| CorruptBytes {

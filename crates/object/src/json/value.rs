@@ -1,8 +1,8 @@
-//! What can be said of any value, and done to it.
+//! Functions on JSON values of any type.
 
 use super::Value;
 
-/// What JSON calls the type of a value, in Go's words.
+/// The JSON type name of a value, as Go spells it.
 #[must_use]
 pub fn json_type(value: &Value) -> &'static str {
     match value {

@@ -1,10 +1,10 @@
-//! Binary data, which is base64 in JSON.
+//! Bytes fields, which are base64 in JSON.
 
 use base64::Engine;
 use base64::alphabet::STANDARD;
 use base64::engine::{GeneralPurpose, GeneralPurposeConfig};
 
-/// Go ignores the bits that the last symbol has too many.
+/// Go ignores the spare bits of the last symbol.
 const GO: GeneralPurpose = GeneralPurpose::new(
     &STANDARD,
     GeneralPurposeConfig::new().with_decode_allow_trailing_bits(true),
@@ -14,7 +14,7 @@ pub(super) fn to_text(bytes: &[u8]) -> String {
     GO.encode(bytes)
 }
 
-/// Line ends are skipped, as Go does.
+/// Decodes base64. Skips line ends, as Go does.
 pub(super) fn from_text(text: &str) -> Option<Vec<u8>> {
     if !text.contains(['\n', '\r']) {
         return GO.decode(text).ok();

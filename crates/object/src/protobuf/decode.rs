@@ -1,4 +1,4 @@
-//! From the wire to JSON.
+//! The protobuf decoder: from the wire to JSON.
 
 use super::message_table::{
     FieldCardinality, FieldDescriptor, FieldType, JsonMapping, MessageDescriptor, MessageId,
@@ -13,22 +13,22 @@ use super::{
 use crate::go;
 use crate::json::{Map, Value};
 
-/// A document and its type.
+/// A decoded object and its type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProtobufObject {
     pub api_version: String,
     pub kind: String,
-    /// With kind and apiVersion.
+    /// Includes kind and apiVersion.
     pub value: Value,
 }
 
 impl MessageTable {
-    /// Reads a document.
+    /// Decodes a document with its envelope.
     pub fn decode(&self, bytes: &[u8]) -> Result<ProtobufObject, ProtobufError> {
         self.decode_with_default_type(bytes, "", "")
     }
 
-    /// Reads a document that need not say its type.
+    /// Decodes a document whose envelope may lack apiVersion and kind; the defaults are used then.
     pub fn decode_with_default_type(
         &self,
         bytes: &[u8],
@@ -51,7 +51,7 @@ impl MessageTable {
     }
 }
 
-/// One reading of a document.
+/// The state of decoding one document.
 pub(super) struct Decoder<'t> {
     table: &'t MessageTable,
     cost: usize,
@@ -88,7 +88,7 @@ impl<'t> Decoder<'t> {
         Ok(Value::Object(members))
     }
 
-    /// Reads fields into members, of which some may be there already.
+    /// Decodes the fields of a message into `members`, which may already have some.
     pub(super) fn object(
         &mut self,
         id: MessageId,
@@ -165,7 +165,7 @@ impl<'t> Decoder<'t> {
         members: &mut Map,
         depth: usize,
     ) -> Result<(), ProtobufError> {
-        // A message that is there twice is one message.
+        // A message field that occurs twice is merged.
         let before = match field.kind {
             FieldType::Message(_) => members.remove(field.name),
             _ => None,
@@ -179,7 +179,7 @@ impl<'t> Decoder<'t> {
         Ok(())
     }
 
-    /// Numbers may come packed into one field.
+    /// Decodes a repeated field. Numbers may be packed.
     fn items(
         &mut self,
         field: &FieldDescriptor,
@@ -228,7 +228,7 @@ impl<'t> Decoder<'t> {
         }
         let value = match (value, field.kind) {
             (Some(value), _) => value,
-            // Unlike a missing field, a missing entry is an empty one.
+            // Unlike a missing field, a missing map entry is empty.
             (None, FieldType::Bytes) => Value::String(String::new()),
             (None, kind) => self.zero_value(kind)?,
         };
@@ -303,7 +303,7 @@ impl<'t> Decoder<'t> {
         Ok(Value::Array(items))
     }
 
-    /// Adds what JSON has even when it is empty.
+    /// Adds the fields that Go writes in JSON even when they are empty.
     fn add_empty_fields(
         &mut self,
         message: &MessageDescriptor,
@@ -326,7 +326,8 @@ impl<'t> Decoder<'t> {
         Ok(())
     }
 
-    /// A missing value. It cannot recurse for long: a Go struct has a size.
+    /// The JSON of a missing value. The recursion is bounded, because a Go struct has a finite
+    /// size.
     fn zero_value(&mut self, kind: FieldType) -> Result<Value, ProtobufError> {
         Ok(match kind {
             FieldType::Bool => Value::Bool(false),
@@ -352,8 +353,8 @@ impl<'t> Decoder<'t> {
     }
 }
 
-/// The member of this name, `null` if there was none. Looks twice, but makes a key
-/// only once for a list of many items.
+/// The member with this name, inserted as `null` if missing. Looks up the name twice, but allocates
+/// a key only once for a list of many items.
 fn slot<'m>(members: &'m mut Map, name: &str) -> &'m mut Value {
     if !members.contains_key(name) {
         members.insert(name.to_owned(), Value::Null);
@@ -368,7 +369,7 @@ fn is_empty(value: &Value) -> bool {
         Value::Number(value) => value.as_f64() == Some(0.0),
         Value::String(value) => value.is_empty(),
         Value::Array(items) => items.is_empty(),
-        // A struct is never empty for Go.
+        // In Go a struct is never empty.
         Value::Object(_) => false,
     }
 }
@@ -397,7 +398,7 @@ pub(super) fn utf8<'a>(
     std::str::from_utf8(bytes).map_err(|_| ProtobufError::NotUtf8(field))
 }
 
-/// What is read from what Go writes: whole numbers are integers.
+/// A float as it reads back from Go's JSON: whole numbers are integers.
 fn double(value: f64, field: &FieldDescriptor) -> Result<Value, ProtobufError> {
     value
         .is_finite()

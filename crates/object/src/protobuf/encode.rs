@@ -1,4 +1,4 @@
-//! From JSON to the wire, in the order and with the empty values that Go writes.
+//! The protobuf encoder: from JSON to the wire, with Go's field order and empty values.
 
 use super::message_table::{
     FieldCardinality, FieldDescriptor, FieldType, JsonMapping, MessageDescriptor, MessageId,
@@ -13,7 +13,7 @@ use crate::json::{self, JsonKind, JsonView, Tape, Value};
 use std::borrow::Cow;
 
 impl MessageTable {
-    /// Writes a document. Members that the kind does not have are left out.
+    /// Encodes an object with its envelope. Members that the kind does not have are dropped.
     pub fn encode(
         &self,
         value: &Value,
@@ -26,7 +26,7 @@ impl MessageTable {
         self.encode_view(view, api_version, kind)
     }
 
-    /// The same, of JSON that nobody took apart.
+    /// Encodes an object with its envelope, from JSON on a tape.
     pub fn encode_view(
         &self,
         view: JsonView<'_>,
@@ -45,8 +45,7 @@ impl MessageTable {
         })
     }
 
-    /// Appends an object as a field of a message that somebody else writes: an item of
-    /// a list.
+    /// Appends an object as a field of an enclosing message: an item of a list.
     pub fn append(
         &self,
         number: u32,
@@ -68,8 +67,8 @@ impl MessageTable {
 
 pub(super) struct Encoder<'t> {
     table: &'t MessageTable,
-    /// Where the values of fields are, for each message that is being written; 0 if
-    /// nowhere.
+    /// The tape index of the value of each field, for each message being written; 0 if the field is
+    /// missing.
     places: Vec<u32>,
 }
 
@@ -81,7 +80,7 @@ impl<'t> Encoder<'t> {
         }
     }
 
-    /// The inside of a message.
+    /// Writes the fields of a message.
     pub(super) fn message(
         &mut self,
         id: MessageId,
@@ -183,7 +182,7 @@ impl<'t> Encoder<'t> {
         }
     }
 
-    /// Go's slices, which are not pointers but are not written when they are nil.
+    /// Whether the field is a Go slice: not a pointer, but not written when nil.
     fn may_be_nil(&self, kind: FieldType) -> bool {
         match kind {
             FieldType::Bytes => true,
@@ -192,7 +191,7 @@ impl<'t> Encoder<'t> {
         }
     }
 
-    /// What Go writes of a field that nobody set.
+    /// Writes what Go writes for an unset field.
     fn empty(
         &mut self,
         field: &FieldDescriptor,
@@ -231,7 +230,7 @@ impl<'t> Encoder<'t> {
         Ok(())
     }
 
-    /// One value, `null` being the empty one.
+    /// Writes one value; `null` is the empty value.
     fn value(
         &mut self,
         field: &FieldDescriptor,
@@ -271,7 +270,7 @@ impl<'t> Encoder<'t> {
     }
 }
 
-/// Notes where the values of fields are, in the order of the fields.
+/// Records the tape index of each field's value, in the order of the fields.
 fn index_fields(message: &MessageDescriptor, value: JsonView<'_>, places: &mut [u32]) {
     let mut near = 0;
     for (name, value) in value.members() {
@@ -282,7 +281,7 @@ fn index_fields(message: &MessageDescriptor, value: JsonView<'_>, places: &mut [
     }
 }
 
-/// Appends a text.
+/// Writes a string field.
 fn write_text(
     number: u32,
     value: JsonView<'_>,

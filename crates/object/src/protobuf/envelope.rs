@@ -1,12 +1,13 @@
-//! What a document is wrapped in.
+//! The protobuf envelope (upstream: `runtime.Unknown`): magic bytes, apiVersion, kind and the raw
+//! object.
 
 use super::ProtobufError;
 use super::wire::{Payload, WireReader, WireWriter};
 
-/// Every document begins with it.
+/// The first bytes of every document.
 pub const MAGIC: [u8; 4] = *b"k8s\0";
 
-/// A document whose object has not been read.
+/// An opened envelope; the object is not decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'a> {
     pub api_version: &'a str,
@@ -15,7 +16,7 @@ pub struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    /// Opens a document. apiVersion and kind are empty if it does not have them.
+    /// Opens an envelope. Missing apiVersion and kind are empty.
     pub fn open(bytes: &'a [u8]) -> Result<Self, ProtobufError> {
         if bytes.is_empty() {
             return Err(ProtobufError::Empty);
@@ -32,7 +33,7 @@ impl<'a> Envelope<'a> {
                 (2, Payload::Bytes(bytes)) => envelope.object = bytes,
                 (1, _) => return Err(ProtobufError::WrongWireType("typeMeta")),
                 (2, _) => return Err(ProtobufError::WrongWireType("raw")),
-                // What the object is encoded in, which nobody says.
+                // The content encoding and type, which are ignored.
                 (3 | 4, Payload::Bytes(_)) => {}
                 (3 | 4, _) => return Err(ProtobufError::WrongWireType("contentType")),
                 _ => {}
@@ -53,8 +54,8 @@ impl<'a> Envelope<'a> {
         Ok(())
     }
 
-    /// Everything before an object of this many bytes, for those who write it piece by
-    /// piece; [`Self::END`] follows it.
+    /// The bytes before an object of `object` bytes, for callers that write the object in pieces.
+    /// [`Self::END`] follows the object.
     #[must_use]
     pub fn begin(api_version: &str, kind: &str, object: usize) -> Vec<u8> {
         let mut out = WireWriter::with_capacity(1024);
@@ -63,10 +64,10 @@ impl<'a> Envelope<'a> {
         out.into_bytes()
     }
 
-    /// Content encoding and type, which nobody uses and Go writes.
+    /// Empty content encoding and type, which Go writes and no client uses.
     pub const END: &'static [u8] = &[3 << 3 | 2, 0, 4 << 3 | 2, 0];
 
-    /// Writes a document around an object that `write` writes.
+    /// Writes an envelope around the object that `write` writes.
     pub(super) fn write(
         api_version: &str,
         kind: &str,
@@ -95,8 +96,8 @@ fn decode_string<'a>(payload: Payload<'a>, field: &'static str) -> Result<&'a st
     std::str::from_utf8(bytes).map_err(|_| ProtobufError::NotUtf8(field))
 }
 
-/// A watch event as it is streamed: length, type (`ADDED`), and the object as a
-/// document. The event itself has no envelope.
+/// A frame of a watch stream: length, event type (`ADDED`), and the object in its envelope. The
+/// event itself has no envelope.
 ///
 /// `None` if the length does not fit into its 4 bytes.
 #[must_use]

@@ -1,4 +1,5 @@
-//! The places in a custom kind's schema where something else may stand for a schema.
+//! The fields of a CRD schema that hold a schema or an alternative to it (upstream:
+//! `JSONSchemaPropsOrBool`, `JSONSchemaPropsOrArray`, `JSONSchemaPropsOrStringArray`).
 
 use super::ProtobufError;
 use super::decode::{Decoder, utf8};
@@ -9,7 +10,8 @@ use crate::json::{JsonKind, JsonView, Value};
 
 pub(super) const OR_BOOL: JsonSchemaOr = JsonSchemaOr::Bool;
 
-/// `allows` and `schema`; `schema` and `jSONSchemas`; `schema` and `property`.
+/// Reads the two fields of each message: `allows` and `schema`; `schema` and `jSONSchemas`;
+/// `schema` and `property`.
 pub(super) fn read(
     decoder: &mut Decoder<'_>,
     or: JsonSchemaOr,

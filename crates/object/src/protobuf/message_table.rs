@@ -1,22 +1,22 @@
-//! What a codec has to know of each message, and the text that it is kept in.
+//! The protobuf message table: the descriptors of messages and fields, and their text format.
 //!
-//! A line each, messages followed by their fields:
+//! One line each, messages followed by their fields:
 //!
 //! ```text
 //! = apps/v1 Deployment apps/v1.Deployment   a kind and its message; `*` for any version
 //! : apps/v1.Deployment                      a message of fields
-//! : util/intstr.IntOrString int-or-string   a message with a JSON of its own
+//! : util/intstr.IntOrString int-or-string   a message with its own JSON mapping
 //! 2 spec apps/v1.DeploymentSpec             number, flags, JSON name, type
 //! 1*? replicas int32
 //! ```
 //!
-//! Flags: `*` pointer, `[` list, `{` map from text, `^` its members are ours in JSON,
-//! `?` left out of JSON when empty.
+//! Flags: `*` pointer, `[` list, `{` map with string keys, `^` inlined in the JSON of the enclosing
+//! message, `?` omitted from JSON when empty.
 
 use crate::json::JsonView;
 use std::collections::BTreeMap;
 
-/// A message of the table it comes from.
+/// The index of a message in its table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageId(u16);
 
@@ -31,31 +31,31 @@ pub struct MessageTable {
 pub struct MessageDescriptor {
     pub name: &'static str,
     pub json_mapping: JsonMapping,
-    /// By number.
+    /// Sorted by number.
     pub fields: Vec<FieldDescriptor>,
-    /// The same by name, as places in `fields`.
+    /// Indices into `fields`, sorted by name.
     by_name: Vec<u16>,
 }
 
-/// What a message is in JSON.
+/// How a message is written in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonMapping {
-    /// An object with the fields for members.
+    /// An object with the fields as members.
     Object,
-    /// RFC 3339, to the second.
+    /// RFC 3339 with seconds.
     Time,
-    /// RFC 3339, to the microsecond.
+    /// RFC 3339 with microseconds.
     MicroTime,
     Quantity,
     IntOrString,
-    /// Any JSON, which is on the wire as text.
+    /// Any JSON; on the wire its text.
     Raw,
     /// A list of strings.
     Strings,
     Schema(JsonSchemaOr, MessageId),
 }
 
-/// What may stand in the place of a schema in a custom kind's schema.
+/// The alternative to a schema in a CRD schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonSchemaOr {
     Bool,
@@ -69,7 +69,7 @@ pub struct FieldDescriptor {
     pub name: &'static str,
     pub kind: FieldType,
     pub cardinality: FieldCardinality,
-    /// Left out of JSON when empty; for a pointer or a list, when missing.
+    /// Omitted from JSON when empty; a pointer or a list when missing.
     pub omit_empty: bool,
 }
 
@@ -90,7 +90,7 @@ pub enum FieldCardinality {
     Pointer,
     List,
     Map,
-    /// A message whose members are its owner's in JSON.
+    /// A message whose members are inlined in the JSON of the enclosing message.
     Inline,
 }
 
@@ -101,11 +101,11 @@ pub struct MessageTableError {
     pub problem: &'static str,
 }
 
-/// Kinds that every group has are listed under this.
+/// The apiVersion under which the kinds of every group are listed.
 const ANY_VERSION: &str = "*";
 
 impl MessageTable {
-    /// Reads the table.
+    /// Parses the text of a table.
     pub fn parse(text: &'static str) -> Result<Self, MessageTableError> {
         let ids = message_ids(text)?;
         let mut table = Self {
@@ -150,8 +150,8 @@ impl MessageTable {
         Ok(())
     }
 
-    /// The message of a kind. Options, `Status` and their like are found under any
-    /// apiVersion, because clients send them under that of what they are for.
+    /// The message of a kind. Options, `Status` and similar kinds are found under any apiVersion,
+    /// because clients send them with the apiVersion of the resource they belong to.
     #[must_use]
     pub fn for_kind(&self, api_version: &str, kind: &str) -> Option<MessageId> {
         self.kinds
@@ -169,12 +169,14 @@ impl MessageTable {
         self.messages.iter()
     }
 
-    /// How many messages there are.
+    /// The number of messages.
     #[must_use]
     pub fn count(&self) -> usize {
         self.messages.len()
     }
 
+    /// The message with this id.
+    ///
     /// # Panics
     /// If the id is from another table.
     #[must_use]
@@ -184,7 +186,7 @@ impl MessageTable {
 }
 
 impl MessageId {
-    /// Its place among the messages of its table.
+    /// Its index among the messages of its table.
     #[must_use]
     pub fn index(self) -> usize {
         usize::from(self.0)
@@ -192,8 +194,8 @@ impl MessageId {
 }
 
 impl MessageDescriptor {
-    /// The field with a number. Fields come in order, so it is looked for from where
-    /// the last one was found.
+    /// The index of the field with a number. Fields usually come in order, so the search begins at
+    /// the last field found.
     pub(super) fn field(&self, number: u32, last: usize) -> Option<usize> {
         let matches = |at: &usize| self.fields.get(*at).is_some_and(|f| f.number == number);
         [last, last + 1].into_iter().find(matches).or_else(|| {
@@ -205,8 +207,8 @@ impl MessageDescriptor {
 }
 
 impl MessageDescriptor {
-    /// The place of the field with a name, and its place among the names. Names mostly
-    /// come in order, so it is looked for from `near` on first.
+    /// The index of the field with a name, and its index among the names. Names usually come in
+    /// order, so the search begins at `near`.
     pub(super) fn field_by_name(&self, name: JsonView<'_>, near: usize) -> Option<(usize, usize)> {
         let text;
         let bytes = match name.unescaped_bytes() {
@@ -235,7 +237,7 @@ impl MessageDescriptor {
     }
 }
 
-/// So many names are compared before the search begins anew.
+/// The number of names compared before falling back to a binary search.
 const LINEAR_SEARCH_MAX: usize = 4;
 
 type Ids = BTreeMap<&'static str, MessageId>;

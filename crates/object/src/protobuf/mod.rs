@@ -1,22 +1,22 @@
-//! Kubernetes' protobuf, for kinds whose messages are described by a table.
+//! Kubernetes' protobuf serializer, driven by a table of messages.
 //!
-//! A document is four magic bytes and an envelope with apiVersion, kind and the
-//! object's message. [`MessageTable::decode`] gives the JSON that Go would write after
-//! reading the message, [`MessageTable::encode`] the bytes Go would write after reading
-//! the JSON. Where the two formats disagree about what is empty:
+//! A document is four magic bytes and an envelope with apiVersion, kind and the object's message.
+//! [`MessageTable::decode`] returns the JSON that Go would write after reading the message,
+//! [`MessageTable::encode`] the bytes Go would write after reading the JSON. The two formats differ
+//! in what is empty:
 //!
-//! - A pointer that is on the wire is in the JSON, whatever it points to
-//!   (`replicas: 0`). Anything else that is empty is left out if its field says
-//!   `omitempty`, and written as `""`, `0`, `false`, `null` or `{}` if not.
-//! - Protobuf cannot tell an empty list or map from a missing one, so `[]` and `{}`
-//!   come back as missing or as `null`.
-//! - kind and apiVersion exist only in the envelope; objects inside objects lose theirs.
+//! - A pointer that is on the wire is in the JSON, whatever its value (`replicas: 0`). Any other
+//!   empty value is omitted if its field has `omitempty`, and otherwise written as `""`, `0`,
+//!   `false`, `null` or `{}`.
+//! - Protobuf cannot distinguish an empty list or map from a missing one, so `[]` and `{}` come
+//!   back as missing or as `null`.
+//! - kind and apiVersion exist only in the envelope; nested objects lose theirs.
 //!
-//! Known differences from Go: text that is not UTF-8 is refused, as in our JSON, where
-//! Go would put replacement characters; so are times outside the years 0 to 9999.
-//! Quantities are passed on as they are, where Go would refuse what is none and make
-//! `1000m` a `1` (its clients have already done so). Of a special type such as a number
-//! or name that is given twice, the last one counts, where Go merges some.
+//! Known differences from Go: text that is not UTF-8 is rejected, as in the JSON parser, where Go
+//! inserts replacement characters; so are times outside the years 0 to 9999. Quantities are passed
+//! through, where Go rejects malformed ones and normalizes `1000m` to `1` (its clients have already
+//! done so). If a message with its own JSON mapping, such as IntOrString, occurs twice, the last
+//! one wins, where Go merges some.
 
 mod bytes;
 mod decode;
@@ -40,8 +40,8 @@ pub use message_table::{
 
 use crate::json::SyntaxError;
 
-/// How deep messages may lie in messages. Each is at most two levels of JSON (a list
-/// and an object), which leaves some for JSON inside messages.
+/// The maximum nesting depth of messages. Each is at most two levels of JSON (a list and an
+/// object), which leaves some levels for JSON inside messages.
 pub const DEPTH_MAX: usize = 100;
 
 use crate::json::{COST_MAX, MAP_COST as OBJECT_COST};

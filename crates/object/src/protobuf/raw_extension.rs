@@ -1,14 +1,14 @@
-//! JSON inside a message, as text.
+//! `RawExtension` and similar messages: JSON as text inside a message.
 
 use super::decode::{Decoder, utf8};
 use super::wire::{Payload, WireReader, WireWriter};
 use super::{DEPTH_MAX, Envelope, MAGIC, ProtobufError};
 use crate::json::{self, JsonView, SyntaxError, Value};
 
-/// What is left when messages have taken their part, see [`COMPARE_DEPTH_MAX`].
+/// The levels left after the maximum depth of messages; see [`DEPTH_MAX`].
 const JSON_DEPTH_MAX: usize = json::DEPTH_MAX - 2 * DEPTH_MAX;
 
-/// A document in the place of JSON, as watch events have it, is read too.
+/// Reads embedded JSON. An embedded protobuf document, as in watch events, is accepted too.
 pub(super) fn read(
     decoder: &mut Decoder<'_>,
     bytes: &[u8],

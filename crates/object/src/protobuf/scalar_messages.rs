@@ -1,4 +1,4 @@
-//! Messages that are a single value in JSON: quantities, and numbers that may be names.
+//! Messages that are a scalar in JSON: `Quantity` and `IntOrString`.
 
 use super::ProtobufError;
 use super::decode::utf8;
@@ -39,7 +39,7 @@ pub(super) fn read_int_or_string(
     }
 }
 
-/// Go also takes a bare number for a quantity.
+/// Go also accepts a number as a quantity.
 pub(super) fn write_quantity(
     value: JsonView<'_>,
     field: &'static str,

@@ -38,7 +38,7 @@ fn table() -> MessageTable {
     MessageTable::parse(TABLE).unwrap()
 }
 
-/// A document around the fields, as long as they are short.
+/// An envelope around the fields, which must be short.
 fn document(fields: &[u8]) -> Vec<u8> {
     let mut out = MAGIC.to_vec();
     out.extend(b"\x0a\x0b\x0a\x02v1\x12\x05Thing\x12");
@@ -52,7 +52,7 @@ fn document(fields: &[u8]) -> Vec<u8> {
     out
 }
 
-/// What the fields become, without what is always there.
+/// Decodes the fields, without the members that are always present.
 fn read(fields: &[u8]) -> Result<Value, ProtobufError> {
     let mut value = table().decode(&document(fields))?.value;
     let members = value.as_object_mut().unwrap();
@@ -143,7 +143,7 @@ fn protobuf_unknown_fields_are_skipped() {
         b"\x98\x06\x01\x99\x06abcdefgh\x9a\x06\x02hi\x9d\x06abcd",
         "{}",
     );
-    // A group with a group and a text in it.
+    // A group that contains a group and a text.
     check(
         b"\x9b\x06\xa3\x06\x0a\x01x\xa4\x06\x9c\x06\x10\x01",
         r#"{"pointer":1}"#,
@@ -226,7 +226,7 @@ fn protobuf_depth_is_bounded() {
     assert_eq!(decoded.value["child"], nested(DEPTH_MAX - 1)["child"]);
     let outcome = table.encode(&nested(DEPTH_MAX), "v1", "Thing");
     assert_eq!(outcome, Err(ProtobufError::TooDeep));
-    // One more around it, by hand.
+    // One more level, written by hand.
     let object = Envelope::open(&deepest).unwrap().object;
     let mut reader = wire::WireReader::new(object);
     let mut child: &[u8] = b"";

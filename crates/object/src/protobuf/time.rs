@@ -1,4 +1,4 @@
-//! Instants: seconds and nanoseconds on the wire, RFC 3339 in JSON.
+//! `Time` and `MicroTime`: seconds and nanoseconds on the wire, RFC 3339 in JSON.
 
 use super::ProtobufError;
 use super::wire::{Payload, WireReader, WireWriter};
@@ -52,7 +52,7 @@ pub(super) fn read(
     })
 }
 
-/// Nothing is written for the zero time.
+/// Writes a time. The zero time writes nothing.
 pub(super) fn write(
     value: JsonView<'_>,
     digits: TimePrecision,

@@ -1,4 +1,4 @@
-//! Protobuf's own encoding: tags, varints, lengths.
+//! The protobuf wire format: tags, varints, lengths.
 
 use super::ProtobufError;
 
@@ -6,13 +6,13 @@ pub(super) struct WireReader<'a> {
     rest: &'a [u8],
 }
 
-/// A field as it is on the wire.
+/// The payload of a field on the wire.
 #[derive(Clone, Copy)]
 pub(super) enum Payload<'a> {
     Varint(u64),
     Fixed64(u64),
     Bytes(&'a [u8]),
-    /// Four bytes, or a group: nothing that a field of ours may be.
+    /// Four bytes, or a group: no known field has this wire type.
     Other,
 }
 
@@ -21,7 +21,7 @@ impl<'a> WireReader<'a> {
         Self { rest }
     }
 
-    /// The next field's number and what it holds.
+    /// Reads the number and the payload of the next field.
     pub(super) fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, ProtobufError> {
         if self.rest.is_empty() {
             return Ok(None);
@@ -45,7 +45,8 @@ impl<'a> WireReader<'a> {
 
     fn tag(&mut self) -> Result<(u32, u8), ProtobufError> {
         let tag = self.varint()?;
-        // 32 bits of it count, as in Go, and the upper half is negative there.
+        // The lower 32 bits of the field number count, as in Go; the upper half of their range is
+        // negative there.
         let number = (tag >> 3) as u32;
         if number == 0 || number > i32::MAX as u32 {
             return Err(ProtobufError::IllegalTag);
@@ -86,7 +87,7 @@ impl<'a> WireReader<'a> {
         Ok(taken)
     }
 
-    /// To the end of a group that has just begun, and of all groups in it.
+    /// Skips to the end of the group that has just begun, with all groups in it.
     fn skip_group(&mut self) -> Result<(), ProtobufError> {
         let mut open = 1_usize;
         while open > 0 {
@@ -117,7 +118,7 @@ impl WireWriter {
         }
     }
 
-    /// Goes on where others have written.
+    /// A writer that appends to `out`.
     pub(super) fn append_to(out: Vec<u8>) -> Self {
         Self { out }
     }
@@ -145,13 +146,13 @@ impl WireWriter {
         self.raw(bytes);
     }
 
-    /// As many bytes must follow.
+    /// Writes the tag and the length of a field; exactly `length` bytes must follow.
     pub(super) fn begin_bytes_field(&mut self, number: u32, length: usize) {
         self.varint(u64::from(number) << 3 | 2);
         self.varint(length as u64);
     }
 
-    /// A field whose length is known when it has been written.
+    /// Writes a nested message, whose length is known only afterwards.
     pub(super) fn nested(
         &mut self,
         number: u32,
@@ -159,7 +160,7 @@ impl WireWriter {
     ) -> Result<(), ProtobufError> {
         self.varint(u64::from(number) << 3 | 2);
         let start = self.out.len();
-        // Most are short: one byte, and the rest is moved if that was too little.
+        // Most lengths take one byte. If one takes more, the content is moved.
         self.out.push(0);
         write(self)?;
         let end = self.out.len();
@@ -168,7 +169,7 @@ impl WireWriter {
             self.out[start] = length as u8;
             return Ok(());
         }
-        // The whole is moved up by as many bytes as its length takes more.
+        // Move the content by the additional bytes of the length.
         let (prefix, size) = varint(length);
         self.out.resize(end + size - 1, 0);
         self.out.copy_within(start + 1..end, start + size);
@@ -186,7 +187,7 @@ impl WireWriter {
     }
 }
 
-/// A number, and how many bytes it takes.
+/// Encodes a varint; returns its bytes and their count.
 pub(super) fn varint(mut value: u64) -> ([u8; 10], usize) {
     let mut bytes = [0; 10];
     let mut size = 0;

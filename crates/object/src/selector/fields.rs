@@ -4,7 +4,7 @@ use super::{SelectorError, check_length};
 use crate::go::quote;
 use std::fmt;
 
-/// All terms must hold. No terms: everything matches.
+/// A conjunction of terms. Without terms it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
@@ -19,16 +19,16 @@ pub struct FieldTerm {
     pub negated: bool,
 }
 
-/// How a kind words its refusal of a field.
+/// The error message a kind gives for an unsupported field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnsupportedFieldLabel {
-    /// The kind has selectable fields of its own, or is a custom resource.
+    /// The kind has its own selectable fields, or is a custom resource.
     OfOwnFields,
-    /// The kind has only its name and namespace.
+    /// The kind has only the fields name and namespace.
     OfNameOnly,
-    /// The kind names itself: `Job`.
+    /// The message contains the kind: `Job`.
     OfKind(&'static str),
-    /// The kind names itself in full: `resource.k8s.io/v1, JsonKind=ResourceSlice`.
+    /// The message contains the full kind: `resource.k8s.io/v1, Kind=ResourceSlice`.
     OfFullKind(&'static str),
 }
 
@@ -72,7 +72,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// The one term that a field has this value.
+    /// A selector of one term, `field=value`.
     #[must_use]
     pub fn one_term_equal(field: &str, value: &str) -> Self {
         let term = FieldTerm {
@@ -93,7 +93,7 @@ impl FieldSelector {
         &self.terms
     }
 
-    /// Replaces the name of each field (an alias), or refuses it.
+    /// Maps the name of each field to its canonical name, or fails.
     pub fn try_rename<'a, E>(
         mut self,
         rename: impl Fn(&str) -> Result<&'a str, E>,
@@ -107,7 +107,7 @@ impl FieldSelector {
         Ok(self)
     }
 
-    /// The only value this field may have, if the selector says so. A list that fixes
+    /// The value this field must have, if the selector has such a term. A list that fixes
     /// `metadata.name` reads one key.
     #[must_use]
     pub fn requires_exact_match(&self, field: &str) -> Option<&str> {
@@ -116,7 +116,8 @@ impl FieldSelector {
         Some(&term.value)
     }
 
-    /// `value` gives the value of a field; what does not exist is empty.
+    /// Whether an object matches. `value` returns the value of a field; that of a missing field is
+    /// empty.
     pub fn matches<T: AsRef<str>>(&self, value: impl Fn(&str) -> T) -> bool {
         let mut terms = self.terms.iter();
         terms.all(|term| (value(&term.field).as_ref() == term.value) != term.negated)
@@ -134,7 +135,7 @@ impl fmt::Display for FieldSelector {
     }
 }
 
-/// At commas without a backslash.
+/// Splits at commas that are not escaped with a backslash.
 fn split_terms(selector: &str) -> Vec<&str> {
     let mut terms = Vec::new();
     let (mut start, mut escaped) = (0, false);
@@ -152,7 +153,7 @@ fn split_terms(selector: &str) -> Vec<&str> {
     terms
 }
 
-/// At the first operator.
+/// Splits a term at the first operator.
 fn split_term(term: &str) -> Option<(&str, &str, &str)> {
     let at = term
         .bytes()
@@ -180,7 +181,7 @@ fn unescape(value: &str) -> Result<String, SelectorError> {
                 Some(c) => return Err(bad_escape(format!("\\{c}"))),
                 None => return Err(bad_escape("\\".into())),
             },
-            // Upstream prints the number of the character.
+            // Upstream prints the code of the character.
             ',' | '=' => {
                 return Err(SelectorError::new(format!(
                     "invalid field selector: unescaped character in value: {}",

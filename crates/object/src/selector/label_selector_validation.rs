@@ -1,10 +1,10 @@
-//! Label selectors as objects spell them: `matchLabels` and `matchExpressions`.
+//! Validation of label selectors in objects: `matchLabels` and `matchExpressions`.
 
 use crate::field_error::FieldError;
 use crate::json::Value;
 use crate::names::{Problems, label_value, qualified_name};
 
-/// What is wrong with one, by paths below it.
+/// The errors of a label selector, with paths relative to it.
 #[must_use]
 pub fn validate_label_selector(selector: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();

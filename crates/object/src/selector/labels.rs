@@ -6,7 +6,7 @@ use crate::names;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// All requirements must hold. No requirements: everything matches.
+/// A conjunction of requirements. Without requirements it matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<LabelRequirement>,
@@ -16,7 +16,7 @@ pub struct LabelSelector {
 pub struct LabelRequirement {
     pub key: String,
     pub operator: LabelOperator,
-    /// None for `Exists` and `DoesNotExist`, one for comparisons, any for sets.
+    /// None for `Exists` and `DoesNotExist`, one for comparisons, any number for sets.
     pub values: BTreeSet<String>,
 }
 
@@ -41,8 +41,8 @@ impl LabelSelector {
         Ok(Self { requirements })
     }
 
-    /// From parts that did not come as text, such as `matchLabels` of an object.
-    /// Nothing is checked.
+    /// Builds a selector from requirements that were not parsed from text, such as the
+    /// `matchLabels` of an object. Nothing is validated.
     pub fn from_requirements(requirements: impl IntoIterator<Item = LabelRequirement>) -> Self {
         Self {
             requirements: requirements.into_iter().collect(),
@@ -64,7 +64,7 @@ impl LabelSelector {
         self.matches_with(|key| labels.get(key).map(String::as_str))
     }
 
-    /// The same for labels that are kept some other way.
+    /// Whether the labels that `label` returns match.
     pub fn matches_with<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
         let mut requirements = self.requirements.iter();
         requirements.all(|requirement| requirement.matches(label(&requirement.key)))
@@ -72,7 +72,7 @@ impl LabelSelector {
 }
 
 impl LabelRequirement {
-    /// `value` is that of the label with this key, if there is one.
+    /// Whether the value of the label with this key, if it exists, matches.
     #[must_use]
     pub fn matches(&self, value: Option<&str>) -> bool {
         match self.operator {
@@ -95,7 +95,7 @@ impl LabelRequirement {
         matches!((value, bound), (Some(value), Some(bound)) if holds(value, bound))
     }
 
-    /// Keys and values have rules of their own.
+    /// Validates the key and the values.
     pub(super) fn check(self) -> Result<Self, String> {
         let mut errors = Vec::new();
         check_name(

@@ -1,9 +1,9 @@
-//! The words of a label selector.
+//! The lexer of label selectors.
 
-/// One word.
+/// One token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SelectorToken<'a> {
-    /// A key or a value; also `in` and `notin`, which the parser tells apart by place.
+    /// A key or a value; also `in` and `notin`, which the parser recognizes by position.
     Word(&'a str),
     Open,
     Close,
@@ -18,7 +18,7 @@ pub(super) enum SelectorToken<'a> {
 }
 
 impl<'a> SelectorToken<'a> {
-    /// As error messages quote it.
+    /// The token as error messages quote it.
     pub(super) fn literal(self) -> &'a str {
         match self {
             Self::Word(text) => text,
@@ -36,8 +36,8 @@ impl<'a> SelectorToken<'a> {
     }
 }
 
-/// All words, with `End` last. A zero byte ends a word; where a word would begin, it
-/// ends the selector.
+/// All tokens, ending with `End`. A zero byte ends a word; at the start of a token it ends the
+/// selector.
 pub(super) fn tokenize(selector: &str) -> Vec<SelectorToken<'_>> {
     let mut rest = selector;
     let mut tokens = Vec::new();

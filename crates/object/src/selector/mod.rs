@@ -1,4 +1,4 @@
-//! Which objects a list or watch is about (§3.5).
+//! Label selectors and field selectors of lists and watches (§3.5).
 
 mod fields;
 mod label_selector_validation;
@@ -10,10 +10,10 @@ pub use fields::{FieldSelector, FieldTerm, UnsupportedFieldLabel};
 pub use label_selector_validation::validate_label_selector;
 pub use labels::{LabelOperator, LabelRequirement, LabelSelector};
 
-/// Longer selectors are refused before they are read.
+/// The maximum length of a selector. Longer ones are rejected before parsing.
 pub const SELECTOR_BYTES_MAX: usize = 256 * 1024;
 
-/// Why a selector is refused; the text is the message of a 400.
+/// Why a selector is rejected; the text is the message of a 400.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SelectorError(String);

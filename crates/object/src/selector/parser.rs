@@ -11,7 +11,7 @@ use super::lexer::{SelectorToken, tokenize};
 use crate::names;
 use std::collections::BTreeSet;
 
-/// The requirements in the order they are written.
+/// The requirements in the order of the text.
 pub(super) fn parse(selector: &str) -> Result<Vec<LabelRequirement>, String> {
     let tokens = tokenize(selector);
     Parser { tokens, at: 0 }.parse()
@@ -23,7 +23,7 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    /// The last token is `End`, and stays.
+    /// The next token. `End` is never consumed.
     fn peek(&self) -> SelectorToken<'a> {
         self.tokens
             .get(self.at)
@@ -92,7 +92,7 @@ impl<'a> Parser<'a> {
         match self.take() {
             SelectorToken::Word(key) => {
                 let mut errors = Vec::new();
-                // Upstream has no path here, and prints that.
+                // Upstream has no field path here and prints `<nil>`.
                 check_name(
                     "<nil>".into(),
                     key,
@@ -134,11 +134,11 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// `(a,b)`; `()` and empty places hold the empty value.
+    /// `(a,b)`; `()` and empty positions are the empty value.
     fn values(&mut self) -> Result<BTreeSet<&'a str>, String> {
         match self.take() {
             SelectorToken::Open => {}
-            // Upstream forgot the comma.
+            // Upstream's message lacks the comma here.
             other => return Err(format!("found '{}' expected: '('", other.literal())),
         }
         match self.peek() {
@@ -151,8 +151,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Up to and with the closing parenthesis. Nothing may stand before the first
-    /// comma, after the last, or between two; but `,,)` is one too many for upstream.
+    /// Parses up to and including the closing parenthesis. The value before the first comma, after
+    /// the last, or between two may be empty; but upstream rejects `,,)`.
     fn list(&mut self) -> Result<BTreeSet<&'a str>, String> {
         let mut values = BTreeSet::new();
         loop {

@@ -1,4 +1,4 @@
-//! Writes that met another write, or found nothing; and deletes that worked.
+//! Conflict and NotFound errors, and the `Status` of successful deletes.
 
 use super::{Cause, Details, Reason, Status};
 use crate::go::quote;
@@ -20,7 +20,7 @@ impl Status {
         status
     }
 
-    /// `A2`: the same where the name came from generateName.
+    /// `A2`: turns `A1` into the error for a name generated from `generateName`.
     #[must_use]
     pub fn into_generate_name_conflict(self) -> Self {
         let mut status = self.with_retry_after(1);
@@ -42,8 +42,8 @@ impl Status {
         )
     }
 
-    /// `C2`: the body names another incarnation. `key` is the whole key as etcd would
-    /// have it; `stored` is empty if there is no object.
+    /// `C2`: the body has another uid. `key` is the whole key as in etcd; `stored` is empty if
+    /// there is no object.
     #[must_use]
     pub fn uid_mismatch(
         resource: ResourceName<'_>,
@@ -63,7 +63,7 @@ impl Status {
         )
     }
 
-    /// The same for a revision.
+    /// The body has another resourceVersion; otherwise as `C2`.
     #[must_use]
     pub fn resource_version_mismatch(
         resource: ResourceName<'_>,
@@ -79,7 +79,7 @@ impl Status {
         Self::conflict(resource, name, &text)
     }
 
-    /// `C3`: an apply that would create must not name an incarnation.
+    /// `C3`: an apply that would create the object must not have a uid.
     #[must_use]
     pub fn uid_without_object(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
         let text = format!(
@@ -88,7 +88,7 @@ impl Status {
         Self::conflict(resource, name, &text)
     }
 
-    /// `C4`: the fields belong to other managers. Message and causes come from the merge.
+    /// `C4`: the fields belong to other managers. The merge provides the message and the causes.
     #[must_use]
     pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
         Self::failure(Reason::Conflict, message).with_details(Details {
@@ -97,7 +97,7 @@ impl Status {
         })
     }
 
-    /// `C5`: a delete's precondition; names the kind.
+    /// `C5`: the uid precondition of a delete failed; names the kind.
     #[must_use]
     pub fn delete_uid_mismatch(
         resource: ResourceName<'_>,
@@ -112,7 +112,7 @@ impl Status {
         Self::conflict(with_kind_as_resource(resource), name, &text)
     }
 
-    /// `C6`: a delete's precondition; names the kind.
+    /// `C6`: the resourceVersion precondition of a delete failed; names the kind.
     #[must_use]
     pub fn delete_resource_version_mismatch(
         resource: ResourceName<'_>,
@@ -127,7 +127,7 @@ impl Status {
         Self::conflict(with_kind_as_resource(resource), name, &text)
     }
 
-    /// Any other conflict; `C1` to `C6` are spelt with it.
+    /// Any other conflict; `C1` to `C6` are built on it.
     #[must_use]
     pub fn conflict(resource: ResourceName<'_>, name: &str, text: &str) -> Self {
         let message = format!(
@@ -145,7 +145,7 @@ impl Status {
         Self::failure(Reason::NotFound, message).with_details(details_of(resource, name))
     }
 
-    /// It worked, and there is nothing else to say.
+    /// A success without a message or details.
     #[must_use]
     pub fn success(code: u16) -> Self {
         let mut status = Self::failure(Reason::NotFound, "");
@@ -155,7 +155,7 @@ impl Status {
         status
     }
 
-    /// §2.5: the object is gone. A success without a code.
+    /// §2.5: the object was deleted. A success without a code.
     #[must_use]
     pub fn deleted(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
         let mut status = Self::failure(Reason::NotFound, "").with_details(Details {
@@ -169,7 +169,7 @@ impl Status {
     }
 }
 
-/// Two uids that should be the same.
+/// The two uids of a mismatch.
 #[derive(Clone, Copy, Debug)]
 pub struct UidMismatch<'a> {
     pub sent: &'a str,
@@ -186,7 +186,7 @@ pub(super) fn details_of(resource: ResourceName<'_>, name: &str) -> Details {
     }
 }
 
-/// Where upstream puts the kind in the place of the plural.
+/// For errors where upstream uses the kind in place of the plural.
 pub(super) fn with_kind_as_resource(resource: ResourceName<'_>) -> ResourceName<'_> {
     ResourceName {
         plural: resource.kind,

@@ -1,22 +1,22 @@
-//! Refusals that somebody else put into words.
+//! Denials whose text comes from outside: admission webhooks and policies.
 
 use super::{Cause, Details, Status, StatusBody};
 use serde_json::Value;
 
-/// What somebody else says about a request it refuses.
+/// The `Status` fields that the denying party sets.
 #[derive(Clone, Copy, Debug)]
 pub struct DenialStatus<'a> {
     pub message: &'a str,
-    /// Any word; clients may know it or not. Empty if there is none.
+    /// Any word, known to clients or not. Empty if there is none.
     pub reason: &'a str,
-    /// An HTTP status of a failure.
+    /// An HTTP error code.
     pub code: u16,
-    /// A `details` of a `Status`.
+    /// The `details` of a `Status`.
     pub details: Option<&'a Value>,
 }
 
 impl Status {
-    /// A refusal in somebody else's words.
+    /// Builds a failure from a denial, with its message, reason, code and details.
     #[must_use]
     pub fn from_denial(denial: DenialStatus<'_>) -> Self {
         Self(Box::new(StatusBody {

@@ -1,4 +1,4 @@
-//! Fields that break a rule: 422 with one cause per complaint.
+//! Validation failures: 422 Invalid, with one cause per field error.
 
 use super::conflicts::{details_of, with_kind_as_resource};
 use super::{Details, Reason, Status};
@@ -6,8 +6,8 @@ use crate::field_error::{FieldError, aggregate_message, reported_errors};
 use crate::go::{quote, string_slice};
 use crate::resource::{ResourceName, qualify};
 
-/// What is wrong with the options of a list or watch (`F1` to `F5`, §5.2). One
-/// request may have several; they are reported in this order of declaration.
+/// Invalid options of a list or watch (`F1` to `F5`, §5.2). One request may have several; they are
+/// reported in this order of declaration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ListOptionsError {
@@ -25,7 +25,7 @@ pub enum ListOptionsError {
     InitialEventsWithoutNotOlderThan,
     /// §5.2, third row
     MatchOnWatchWithoutInitialEvents,
-    /// §5.2, second and third row: a watch knows only NotOlderThan
+    /// §5.2, second and third row: a watch supports only NotOlderThan
     UnsupportedMatchOnWatch(String),
 }
 
@@ -69,13 +69,13 @@ impl ListOptionsError {
 }
 
 impl Status {
-    /// An object that breaks rules of its kind: `Deployment.apps "n" is invalid: …`.
+    /// 422: the object fails validation: `Deployment.apps "n" is invalid: …`.
     #[must_use]
     pub fn invalid(resource: ResourceName<'_>, name: &str, errors: &[FieldError]) -> Self {
         Self::invalid_kind((resource.kind, resource.group), name, errors)
     }
 
-    /// Query options that break rules: `CreateOptions.meta.k8s.io "" is invalid: …`.
+    /// 422: the query options fail validation: `CreateOptions.meta.k8s.io "" is invalid: …`.
     #[must_use]
     pub fn invalid_options(kind: &str, errors: &[FieldError]) -> Self {
         Self::invalid_kind((kind, "meta.k8s.io"), "", errors)
@@ -91,7 +91,7 @@ impl Status {
         Self::invalid_options("ListOptions", &errors)
     }
 
-    /// `I1`: kinds that refuse unconditional updates. Names the resource, not the kind.
+    /// `I1`: the kind does not allow unconditional updates. Names the resource, not the kind.
     #[must_use]
     pub fn resource_version_required(resource: ResourceName<'_>, name: &str) -> Self {
         let error = FieldError::invalid(
@@ -102,7 +102,7 @@ impl Status {
         Self::invalid_kind((resource.plural, resource.group), name, &[error])
     }
 
-    /// `I2`: upstream finds this out twice, and says so in the causes.
+    /// `I2`: upstream validates this twice and reports both causes.
     #[must_use]
     pub fn finalizers_added_while_deleting(
         resource: ResourceName<'_>,

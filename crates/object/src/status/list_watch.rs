@@ -1,4 +1,4 @@
-//! Revisions, pages and watches that cannot be served.
+//! Errors of resourceVersions, continue tokens and watches.
 
 use super::{Cause, Reason, Status};
 use crate::paging::ContinueTokenError;
@@ -35,7 +35,7 @@ impl Status {
         )
     }
 
-    /// `G2`: `fresh` is a token for the rest of the list as it is now.
+    /// `G2`: `fresh` is a token for the rest of the list at the latest revision.
     #[must_use]
     pub fn continue_expired(fresh: &str) -> Self {
         let mut status = Self::failure(
@@ -60,7 +60,7 @@ impl Status {
         )
     }
 
-    /// `G4`: the same for uncached resources.
+    /// `G4`: `G3` for uncached resources.
     #[must_use]
     pub fn watch_expired() -> Self {
         Self::failure(
@@ -69,8 +69,8 @@ impl Status {
         )
     }
 
-    /// `T1`: a revision that does not exist yet. `retry_after_seconds` is 1 from a
-    /// cache, 0 (absent) from a store.
+    /// `T1`: the revision does not exist yet. `retry_after_seconds` is 1 from a cache, 0 (absent)
+    /// from a store.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: u32) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");

@@ -1,8 +1,8 @@
-//! `Status`: how the server says no, and sometimes yes.
+//! `Status`: the response body of errors and of some successes.
 //!
-//! This module is the shape. The constructors are in `conflicts` (writes that met
-//! another write), `list_watch` (lists, watches, revisions), `requests` (everything a
-//! request can get wrong) and `invalid` (fields that break a rule).
+//! This module has the type. The constructors are in `conflicts` (conflicts and NotFound),
+//! `list_watch` (lists, watches, resourceVersions), `requests` (malformed, unauthorized and
+//! unserved requests), `invalid` (validation) and `denial` (texts from webhooks and policies).
 
 mod conflicts;
 mod denial;
@@ -21,7 +21,7 @@ use crate::json;
 use serde::{Serialize, Serializer};
 use std::fmt;
 
-/// A `Status` object. Serialises in the order and with the omissions of Kubernetes.
+/// A `Status` object. Serializes in the order and with the omissions of Kubernetes.
 ///
 /// Boxed, because it is the error of almost every operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +40,7 @@ struct StatusBody {
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Reason>,
-    /// Instead of one of ours.
+    /// A reason from outside, used instead of [`Reason`].
     #[serde(rename = "reason", skip_serializing_if = "String::is_empty")]
     foreign_reason: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ struct ListMeta {
     next: String,
 }
 
-/// What the failure is about. Empty members are not written; all empty is `{}`.
+/// The object of the failure. Empty members are not written; if all are empty it is `{}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Details {
@@ -74,7 +74,7 @@ pub struct Details {
     pub retry_after_seconds: u32,
 }
 
-/// One of several things that are wrong.
+/// One of several causes of a failure.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Cause {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -85,7 +85,7 @@ pub struct Cause {
     pub field: String,
 }
 
-/// Why, in one word; clients branch on it.
+/// The machine-readable reason; clients branch on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub enum Reason {
@@ -110,7 +110,7 @@ pub enum Reason {
 }
 
 impl Reason {
-    /// The one HTTP code that goes with it.
+    /// The HTTP code of the reason.
     const fn code(self) -> u16 {
         match self {
             Self::BadRequest => 400,
@@ -149,7 +149,7 @@ impl Status {
         }))
     }
 
-    /// A failure that upstream never gave a reason: 500 and the bare text.
+    /// A failure for which upstream has no reason: 500 and the bare text.
     fn without_reason(message: impl Into<String>) -> Self {
         let mut status = Self::failure(Reason::InternalError, message);
         status.0.reason = None;
@@ -173,7 +173,7 @@ impl Status {
         self
     }
 
-    /// The HTTP status. A success says nothing about it: 200.
+    /// The HTTP status code. A success without a code is 200.
     #[must_use]
     pub fn code(&self) -> u16 {
         if self.0.code == 0 { 200 } else { self.0.code }
@@ -194,7 +194,7 @@ impl Status {
         self.0.details.as_ref()
     }
 
-    /// What the header `Retry-After` must say.
+    /// The value of the `Retry-After` header.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u32> {
         let seconds = self.0.details.as_ref()?.retry_after_seconds;

@@ -1,4 +1,4 @@
-//! What a request can get wrong before its object matters (wire.md §3.6).
+//! Errors of requests that do not depend on a stored object (wire.md §3.6).
 
 use super::conflicts::details_of;
 use super::{Cause, Details, Reason, Status};
@@ -6,10 +6,10 @@ use crate::go::quote;
 use crate::json::SyntaxError;
 use crate::resource::ResourceName;
 
-/// The body of a request may have this many bytes.
+/// The maximum size of a request body, in bytes.
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// What somebody tried to do to a resource.
+/// The attributes of a forbidden request.
 #[derive(Clone, Copy, Debug)]
 pub struct ForbiddenRequest<'a> {
     pub user: &'a str,
@@ -21,11 +21,11 @@ pub struct ForbiddenRequest<'a> {
     pub namespace: &'a str,
     /// Empty for a collection.
     pub name: &'a str,
-    /// What the authorizer adds; may be empty.
+    /// The reason given by the authorizer; may be empty.
     pub reason: &'a str,
 }
 
-/// What a body says it is.
+/// The type in a body.
 #[derive(Clone, Copy, Debug)]
 pub struct SentType<'a> {
     pub kind: &'a str,
@@ -48,7 +48,7 @@ impl Status {
         ))
     }
 
-    /// 400: an update that does not name its object.
+    /// 400: the body of an update has no name.
     #[must_use]
     pub fn name_required(in_url: &str) -> Self {
         Self::bad_request(format!(
@@ -64,8 +64,8 @@ impl Status {
         )
     }
 
-    /// 400: the body is not JSON. `kind` is what the endpoint takes; the beginning of
-    /// the body is quoted back.
+    /// 400: the body is not JSON. `kind` is the kind of the endpoint; the message quotes the
+    /// beginning of the body.
     #[must_use]
     pub fn body_malformed(kind: &str, error: &SyntaxError, body: &[u8]) -> Self {
         Self::bad_request(format!(
@@ -75,7 +75,7 @@ impl Status {
         ))
     }
 
-    /// 400: the body does not say what it is.
+    /// 400: the body has no kind or apiVersion.
     #[must_use]
     pub fn unrecognized(kind: &str, text: &str, body: &[u8]) -> Self {
         Self::bad_request(format!(
@@ -84,7 +84,7 @@ impl Status {
         ))
     }
 
-    /// 405 on a resource that has the path, but not the verb.
+    /// 405: the resource exists but does not support the verb.
     #[must_use]
     pub fn method_not_supported(resource: ResourceName<'_>, action: &str) -> Self {
         let full = match resource.group {
@@ -102,8 +102,8 @@ impl Status {
         })
     }
 
-    /// 400: the body says what it is, but cannot be read as what the endpoint takes. For
-    /// a strict decoding error, `text` is the message of [`Self::strict_decoding`].
+    /// 400: the body has a type, but cannot be converted to the type of the endpoint. For a strict
+    /// decoding error, `text` is the message of [`Self::strict_decoding`].
     #[must_use]
     pub fn cannot_be_handled(sent: SentType<'_>, wanted_kind: &str, text: &str) -> Self {
         let SentType { kind, version } = sent;
@@ -113,8 +113,8 @@ impl Status {
         ))
     }
 
-    /// 400: strict field validation. Each complaint is `unknown field "a"` or
-    /// `duplicate field "a.b"`.
+    /// 400: strict field validation. Each complaint is `unknown field "a"` or `duplicate field
+    /// "a.b"`.
     #[must_use]
     pub fn strict_decoding(complaints: &[String]) -> Self {
         Self::bad_request(format!("strict decoding error: {}", complaints.join(", ")))
@@ -155,7 +155,7 @@ impl Status {
         Self::forbidden(resource, attempt.name, &explain(&text, attempt.reason))
     }
 
-    /// 403 on any other path.
+    /// 403 on a non-resource path.
     #[must_use]
     pub fn forbidden_path(user: &str, verb: &str, path: &str, reason: &str) -> Self {
         let text = format!("User {} cannot {verb} path {}", quote(user), quote(path));
@@ -175,7 +175,7 @@ impl Status {
         Self::failure(Reason::Forbidden, message).with_details(details_of(resource, name))
     }
 
-    /// 403 (§2.5): nothing new may appear in a namespace that goes away.
+    /// 403 (§2.5): the namespace is terminating, so nothing can be created in it.
     #[must_use]
     pub fn namespace_terminating(resource: ResourceName<'_>, name: &str, namespace: &str) -> Self {
         let text = format!(
@@ -214,13 +214,13 @@ impl Status {
         )
     }
 
-    /// 406 for a transform that does not fit the answer.
+    /// 406: the requested transform (`as=Table`, for example) does not fit the response.
     #[must_use]
     pub fn not_acceptable_because(message: impl Into<String>) -> Self {
         Self::failure(Reason::NotAcceptable, message)
     }
 
-    /// 406 on built-in resources, when no clause of Accept is known at all.
+    /// 406 on built-in resources: no clause of Accept is a known media type.
     #[must_use]
     pub fn not_representable(available: &[&str]) -> Self {
         let message = format!(
@@ -256,7 +256,7 @@ impl Status {
         Self::too_large(&format!("limit is {BODY_BYTES_MAX}"))
     }
 
-    /// 413 for something else than the size of the body.
+    /// 413 for a limit other than the size of the body.
     #[must_use]
     pub fn too_large(text: &str) -> Self {
         let message = format!("Request entity too large: {text}");
@@ -269,7 +269,7 @@ impl Status {
         Self::failure(Reason::TooManyRequests, message).with_retry_after(retry_after_seconds)
     }
 
-    /// 429: the budget of a pod does not allow to take it away.
+    /// 429: evicting the pod would violate its disruption budget.
     #[must_use]
     pub fn disruption_budget_violation(why: String, retry_after_seconds: u32) -> Self {
         let text = "Cannot evict pod as it would violate the pod's disruption budget.";
@@ -325,8 +325,8 @@ impl Status {
             .with_retry_after(retry_after_seconds)
     }
 
-    /// 504 at the deadline of a request. The one `Status` without kind and apiVersion;
-    /// it is sent as text/plain.
+    /// 504 at the deadline of a request. The only `Status` without kind and apiVersion; it is sent
+    /// as text/plain.
     #[must_use]
     pub fn deadline_exceeded() -> Self {
         let mut status = Self::timeout("request did not complete within the allotted timeout", 0);
@@ -336,7 +336,7 @@ impl Status {
     }
 }
 
-/// The text may end up in a browser, and the user chose parts of it.
+/// Escapes HTML in the text, because a browser may show it and the client chose parts of it.
 fn explain(text: &str, reason: &str) -> String {
     let safe = text
         .replace('&', "&amp;")
@@ -349,7 +349,7 @@ fn explain(text: &str, reason: &str) -> String {
     }
 }
 
-/// Enough of a body to recognise it: text if it may be JSON, otherwise hexadecimal.
+/// The beginning of a body: text if it may be JSON, otherwise hexadecimal.
 fn body_excerpt(body: &[u8]) -> String {
     const BYTES_MAX: usize = 30;
     let cut = &body[..body.len().min(BYTES_MAX)];

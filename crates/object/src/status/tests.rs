@@ -1,4 +1,4 @@
-//! Every entry of the catalogue, as whole bodies.
+//! Every entry of the error catalogue, as whole bodies.
 
 use super::*;
 use crate::field_error::FieldError;

@@ -1,4 +1,4 @@
-//! What a word means: YAML 1.1, as far as Go's library follows it.
+//! Resolution of scalars: YAML 1.1, as far as Go's library follows it.
 
 use crate::go;
 use crate::json::Value;
@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use saphyr_parser::Tag;
 
-/// A scalar with its quotes, if it had any, removed.
+/// The value of a scalar whose quotes have been removed.
 pub(super) fn resolve(text: &str, is_plain: bool, tag: Option<&Tag>) -> Result<Value, String> {
     match tag {
         None if is_plain => resolve_plain(text),
@@ -87,7 +87,7 @@ fn integer(text: &str) -> Option<Value> {
     } else {
         (10, digits)
     };
-    // Rust would take another sign.
+    // Rust would accept a second sign.
     if digits.starts_with(['+', '-']) {
         return None;
     }
@@ -99,8 +99,8 @@ fn integer(text: &str) -> Option<Value> {
     }
 }
 
-/// Digits, perhaps a point, perhaps an exponent. Whole ones become integers, because
-/// that is how Go writes them.
+/// Digits with an optional point and exponent. Whole numbers become integers, because Go writes
+/// them so.
 fn float(text: &str) -> Option<Value> {
     let is_number = text
         .bytes()

@@ -207,7 +207,7 @@ fn yaml_with_too_many_values_is_refused() {
     );
 }
 
-/// JSON that is read as such is read as YAML would be.
+/// JSON parsed by the JSON parser equals JSON parsed by the YAML parser.
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -227,7 +227,7 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What stands in brackets is kept by the parser: not without a bound.
+/// The parser buffers flow collections, so their size must be bounded.
 #[test]
 fn yaml_with_too_many_flow_indicators_is_refused() {
     let items = |count: usize| format!("- [{}]", "[],".repeat(count));
@@ -255,7 +255,7 @@ proptest! {
         let _ = parse(text.as_bytes());
     }
 
-    /// What we write as JSON is read as the same value.
+    /// JSON written by the serializer parses as the same value.
     #[test]
     fn yaml_round_trips_json(keys in proptest::collection::btree_map("[a-z]{1,5}", any::<(i64, String, bool)>(), 0..6)) {
         let value: Value = keys

@@ -1,16 +1,16 @@
-//! YAML out, as Go's library for Kubernetes writes it: blocks, lists as far to the left
-//! as their owner, long texts folded at 80 columns, quotes only where a text would be
-//! read as something else.
+//! The YAML writer, compatible with Go's library for Kubernetes: block style, lists not indented
+//! below their key, long texts folded at 80 columns, quotes only where a plain text would be read
+//! as another type.
 
 use super::scalar;
 use crate::go;
 use crate::json::{Map, Value};
 use std::cmp::Ordering;
 
-/// Lines are folded at the first blank beyond it.
+/// Lines are folded at the first blank after this column.
 const LINE_COLUMNS_MAX: usize = 80;
 const INDENT_STEP: usize = 2;
-/// Longer keys are announced with a `?`.
+/// Longer keys are written as explicit keys with a `?`.
 const SIMPLE_KEY_LENGTH_MAX: usize = 128;
 
 /// Writes a document.
@@ -22,7 +22,7 @@ pub fn write(value: &Value) -> String {
     writer.out
 }
 
-/// Appends a value as an item of a list whose owner is a member of the document.
+/// Appends a value as an item of a list that is a member of the document.
 pub fn write_item(value: &Value, out: &mut Vec<u8>) {
     let mut writer = YamlWriter::default();
     writer.out.push_str("- ");
@@ -38,12 +38,12 @@ pub fn write_item(value: &Value, out: &mut Vec<u8>) {
     out.extend_from_slice(writer.out.as_bytes());
 }
 
-/// Where a value stands.
+/// The position of a value in the output.
 #[derive(Clone, Copy)]
 struct BlockPosition {
-    /// How far its lines are indented.
+    /// The indentation of its lines.
     indent: usize,
-    /// Its first line has begun.
+    /// Whether its first line has begun.
     inline: bool,
 }
 
@@ -130,7 +130,7 @@ impl YamlWriter {
         self.string(name, indent + INDENT_STEP, Folding::Forbidden);
         self.put(":");
         match value {
-            // Lists are no further to the right than what they belong to.
+            // Lists are not indented relative to their key.
             Value::Array(items) if !items.is_empty() => {
                 let place = BlockPosition {
                     indent,
@@ -203,7 +203,7 @@ impl YamlWriter {
         self.double_quoted(text, indent, folding);
     }
 
-    /// Each blank may become a line end, if it stands alone, and not at an end of the text.
+    /// Folds at single blanks that are not at an end of the text.
     fn folded(
         &mut self,
         text: &str,
@@ -259,7 +259,7 @@ impl YamlWriter {
         self.put("\"");
     }
 
-    /// `|`: lines as they are.
+    /// The literal style `|`: lines unchanged.
     fn literal(&mut self, text: &str, indent: usize) {
         self.put("|");
         if text.starts_with([' ', '\n']) {
@@ -290,11 +290,11 @@ impl YamlWriter {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Folding {
     Allowed,
-    /// A key has one line.
+    /// A key must be on one line.
     Forbidden,
 }
 
-/// What a text can be written as.
+/// The styles a text can be written in.
 struct ScalarStyles {
     plain: bool,
     single: bool,
@@ -343,7 +343,7 @@ fn is_printable(c: char) -> bool {
         && c != '\u{feff}'
 }
 
-/// Whether a text without quotes would be read as a text.
+/// Whether a text without quotes would be resolved as a string.
 fn resolves_to_string(text: &str) -> bool {
     let read = scalar::resolve(text, true, None);
     let same = matches!(read, Ok(Value::String(_)));
@@ -383,7 +383,7 @@ fn is_time(text: &str) -> bool {
     colons >= 2
 }
 
-/// `1:30`, which was a number of 90 once.
+/// `1:30`, a sexagesimal number (90) in YAML 1.1.
 fn is_base_60(text: &str) -> bool {
     let text = text.strip_prefix(['+', '-']).unwrap_or(text);
     let whole = text.split_once('.').map_or(text, |(whole, _)| whole);
@@ -425,7 +425,7 @@ fn escape(c: char) -> Option<String> {
     })
 }
 
-/// Keys as people sort them: letters after everything else, numbers by their size.
+/// The key order of Go's library: letters after everything else, numbers by value.
 fn compare_keys(a: &str, b: &str) -> Ordering {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let differ = a.iter().zip(&b).position(|(a, b)| a != b);
@@ -438,7 +438,7 @@ fn compare_keys(a: &str, b: &str) -> Ordering {
         (false, true) => return Ordering::Less,
         (false, false) => {}
     }
-    // A zero counts only behind a digit that is none.
+    // A zero counts only after a non-zero digit.
     let zero = a[at] == '0' || b[at] == '0';
     let behind = a[..at].iter().rev().take_while(|c| c.is_ascii_digit());
     let start = u64::from(zero && behind.into_iter().any(|c| *c != '0'));
@@ -459,7 +459,7 @@ mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// As Go's library printed these.
+    /// Output recorded from Go's library.
     #[test]
     fn yaml_is_written_as_go_writes_it() {
         let value = json!({

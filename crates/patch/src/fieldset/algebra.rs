@@ -1,19 +1,19 @@
-//! Sets joined, intersected, subtracted. Both sides are sorted, so each operation is one
-//! walk: over both where both may be in the result, otherwise over what the sides have in
-//! common. A small set is intersected with a large one in little time: the fields of each of
-//! many managers are held against everything a write changed.
+//! Set operations on field sets: union, intersection, difference. Both sides are sorted, so each
+//! operation is one walk: over both sides if nodes of both can be in the result, otherwise over
+//! their common nodes. Intersecting a small set with a large one is fast: the fields of each of
+//! many managers are intersected with everything a write changed.
 
 use super::{FieldNode, FieldSet, PathElement};
 use std::cmp::Ordering;
 
-/// What the two sides have at one step.
+/// The nodes of the two sides for one element.
 enum NodePair<'a> {
     Left(&'a FieldNode),
     Right(&'a FieldNode),
     Both(&'a FieldNode, &'a FieldNode),
 }
 
-/// Steps through both sides in order.
+/// Iterates over both sides in order.
 struct Zip<'a> {
     left: &'a [FieldNode],
     right: &'a [FieldNode],
@@ -45,7 +45,7 @@ impl<'a> Iterator for Zip<'a> {
     }
 }
 
-/// Steps that both sides have. What stands between them is skipped.
+/// Iterates over the nodes that both sides have, skipping those in between.
 struct CommonNodes<'a> {
     left: &'a [FieldNode],
     right: &'a [FieldNode],
@@ -69,8 +69,8 @@ impl<'a> Iterator for CommonNodes<'a> {
     }
 }
 
-/// The nodes from an element on: looked for in steps that double, then halve, so that a near
-/// one is found as soon as a walk would find it.
+/// The nodes from an element on. Exponential search: steps double, then a binary search follows, so
+/// that a near element is found as fast as by a linear walk.
 fn from<'a>(nodes: &'a [FieldNode], element: &PathElement) -> &'a [FieldNode] {
     let is_before = |node: &FieldNode| node.element < *element;
     let mut passed = 0;
@@ -84,7 +84,7 @@ fn from<'a>(nodes: &'a [FieldNode], element: &PathElement) -> &'a [FieldNode] {
     &rest[near.partition_point(is_before)..]
 }
 
-/// Every node of the left side, with the right side's if it has one.
+/// Every node of the left side, with the node of the same element on the right side.
 fn with_matches<'a>(
     left: &'a [FieldNode],
     mut right: &'a [FieldNode],
@@ -104,7 +104,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in either.
+    /// The union of two sets.
     #[must_use]
     pub fn union(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -126,7 +126,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in either, made of both.
+    /// The union of two sets, consuming both.
     #[must_use]
     pub fn into_union(self, other: Self) -> Self {
         if other.is_empty() {
@@ -138,13 +138,14 @@ impl FieldSet {
         self.union(&other)
     }
 
-    /// What is in any, made of all at once. An element is spelled as in the first that has it.
+    /// The union of all sets, computed at once. Equal elements keep the spelling of the first set
+    /// that has them.
     #[must_use]
     pub(crate) fn union_all(sets: impl IntoIterator<Item = Self>) -> Self {
         Self::from_unsorted_nodes(sets.into_iter().flat_map(|set| set.nodes).collect())
     }
 
-    /// Of nodes in any order. Those of equal elements become one.
+    /// A set of nodes in any order. Nodes of equal elements are merged.
     pub(crate) fn from_unsorted_nodes(mut nodes: Vec<FieldNode>) -> Self {
         if nodes.is_sorted_by(|a, b| a.element < b.element) {
             return Self { nodes };
@@ -173,7 +174,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in both.
+    /// The intersection of two sets.
     #[must_use]
     pub fn intersection(&self, other: &Self) -> Self {
         let nodes = self.common(other).filter_map(|(left, right)| {
@@ -188,7 +189,7 @@ impl FieldSet {
         }
     }
 
-    /// What is in this but not in the other. What is below a member of the other stays.
+    /// The fields that are not in `other`. Fields below a member of `other` stay.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -207,7 +208,7 @@ impl FieldSet {
         }
     }
 
-    /// Takes away what is in the other, as [`Self::difference`] does.
+    /// Removes the fields of `other`, as [`Self::difference`] does.
     pub fn subtract(&mut self, other: &Self) {
         let mut others = &other.nodes[..];
         self.nodes.retain_mut(|node| {
@@ -221,7 +222,7 @@ impl FieldSet {
         });
     }
 
-    /// What is neither in the other nor below a member of it.
+    /// The fields that are neither in `other` nor below a member of it.
     #[must_use]
     pub fn recursive_difference(&self, other: &Self) -> Self {
         if other.is_empty() {
@@ -258,7 +259,7 @@ impl FieldSet {
     }
 }
 
-/// A node, if anything is left of it.
+/// A node, or `None` if it is empty.
 fn non_empty_node(node: &FieldNode, is_member: bool, below: FieldSet) -> Option<FieldNode> {
     (is_member || !below.is_empty()).then(|| FieldNode {
         element: node.element.clone(),
@@ -290,7 +291,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is skipped is skipped rightly, far or near.
+        /// Skipping finds the right nodes, near and far.
         #[test]
         fn fieldset_operations_match_btreeset(left in indices(), right in indices()) {
             let (a, b) = (set(&left), set(&right));
@@ -307,7 +308,7 @@ mod tests {
         }
     }
 
-    /// As if one after the other had been joined.
+    /// The result equals joining the sets one after the other.
     #[test]
     fn fieldset_union_all_equals_repeated_union() {
         let read = |fields| FieldSet::decode(&fields).unwrap();

@@ -1,4 +1,4 @@
-//! A step of a path.
+//! `PathElement`: one step of a field path.
 
 use crate::go;
 use crate::value::compare;
@@ -7,13 +7,13 @@ use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-/// How to get from a value into it. Cheap to clone.
+/// A step from a value to a value inside it. Cheap to clone.
 #[derive(Clone, Debug)]
 pub enum PathElement {
     Field(Arc<str>),
-    /// An item of a keyed list, by its keys, sorted by name.
+    /// An item of a list map, by its keys, sorted by name.
     Key(Arc<[(Arc<str>, Value)]>),
-    /// An item of a set.
+    /// An item of a set, by its value.
     Value(Arc<Value>),
     Index(i64),
 }
@@ -44,7 +44,8 @@ impl PathElement {
         }
     }
 
-    /// As a member of fieldsV1: `f:name`, `k:{"port":80,"protocol":"TCP"}`, `v:"a"`, `i:0`.
+    /// Encodes the element as a member name of fieldsV1: `f:name`,
+    /// `k:{"port":80,"protocol":"TCP"}`, `v:"a"`, `i:0`.
     #[must_use]
     pub fn encode(&self) -> String {
         match self {
@@ -102,7 +103,7 @@ impl PartialEq for PathElement {
 
 impl Eq for PathElement {}
 
-/// As conflicts and errors name it.
+/// The form in conflicts and errors.
 impl fmt::Display for PathElement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

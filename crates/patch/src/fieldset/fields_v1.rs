@@ -1,4 +1,4 @@
-//! `fieldsV1`: a set as JSON.
+//! The serializer of field sets as JSON (`fieldsV1`).
 //!
 //! ```text
 //! {"f:metadata":{"f:labels":{".":{},"f:app":{}}},
@@ -22,7 +22,7 @@ pub enum FieldsV1Error {
 }
 
 impl FieldSet {
-    /// Reads `fieldsV1`. Elements of kinds that we do not know are left out.
+    /// Decodes `fieldsV1`. Elements of unknown kinds are dropped.
     pub fn decode(fields: &Value) -> Result<Self, FieldsV1Error> {
         match fields {
             Value::Null => Ok(Self::new()),
@@ -31,10 +31,10 @@ impl FieldSet {
         }
     }
 
-    /// `fieldsV1` as part of an object, whose members are sorted by name.
+    /// Encodes `fieldsV1` as a JSON tree, whose members are sorted by name.
     #[must_use]
     pub fn encode(&self) -> Value {
-        // One by one: to collect them would sort them first.
+        // Inserted one by one: collecting would sort the members first.
         let mut members = Map::new();
         for node in &self.nodes {
             members.insert(node.element.encode(), node.encode());
@@ -42,8 +42,8 @@ impl FieldSet {
         Value::Object(members)
     }
 
-    /// `fieldsV1` with siblings in the order of the set: keys by their values, not by
-    /// their spelling.
+    /// Encodes `fieldsV1` as bytes, with siblings in the order of the set: keys by their values,
+    /// not by their spelling.
     #[must_use]
     pub fn to_json(&self) -> Vec<u8> {
         let mut out = Vec::new();
@@ -81,7 +81,7 @@ impl FieldNode {
     }
 }
 
-/// The set, and whether the node itself is a member.
+/// The decoded set, and whether the node itself is a member.
 fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
     let mut nodes: Vec<FieldNode> = Vec::with_capacity(members.len());
     let mut is_member = false;
@@ -109,7 +109,7 @@ fn decode_members(members: &Map) -> Result<(FieldSet, bool), FieldsV1Error> {
     Ok((FieldSet::from_unsorted_nodes(nodes), is_member || is_leaf))
 }
 
-/// `None` for kinds of elements that we do not know.
+/// `None` for an unknown kind of element.
 fn decode_element(text: &str) -> Result<Option<PathElement>, FieldsV1Error> {
     let bytes = text.as_bytes();
     if bytes.len() < 2 {
@@ -138,7 +138,7 @@ fn decode_element(text: &str) -> Result<Option<PathElement>, FieldsV1Error> {
     Ok(Some(element))
 }
 
-/// Not as deep as documents may be, but keys of items are not deep.
+/// The depth limit is lower than that of documents, but keys of items are not deep.
 fn json(text: &str) -> Option<Value> {
     serde_json::from_str(text).ok()
 }

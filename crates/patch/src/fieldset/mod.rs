@@ -1,7 +1,7 @@
-//! Sets of fields: who owns what.
+//! Field sets: the paths of the fields that a manager owns.
 //!
-//! A set is a trie. Each step is a [`PathElement`]; a node is in the set or only on the
-//! way to others. `spec.containers[name="a"]` and its `image` make
+//! A set is a trie. Each step is a [`PathElement`]; a node is a member of the set, or only on the
+//! path to members. `spec.containers[name="a"]` and its `image` make
 //!
 //! ```text
 //! .spec ─ .containers ─ [name="a"] (member) ─ .image (member)
@@ -22,7 +22,7 @@ pub struct FieldSet {
     pub(crate) nodes: Vec<FieldNode>,
 }
 
-/// A step from its parent. It is a member, or something below it is.
+/// A node of the trie. It is a member, or a node below it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldNode {
     pub(crate) element: PathElement,
@@ -36,7 +36,7 @@ impl FieldSet {
         Self::default()
     }
 
-    /// A set of fields, each given by the names that lead to it.
+    /// A set of fields, each given by the names on its path.
     #[must_use]
     pub fn from_fields(paths: &[&[&str]]) -> Self {
         let mut set = Self::new();
@@ -52,7 +52,7 @@ impl FieldSet {
         self.nodes.is_empty()
     }
 
-    /// How many members there are.
+    /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         let nodes = self.nodes.iter();
@@ -61,7 +61,7 @@ impl FieldSet {
             .sum()
     }
 
-    /// The whole object is not a path.
+    /// Adds a path. The empty path, the whole object, cannot be added.
     pub fn insert(&mut self, path: &[PathElement]) {
         let Some((first, rest)) = path.split_first() else {
             return;
@@ -96,7 +96,7 @@ impl FieldSet {
         }
     }
 
-    /// What is below a step.
+    /// The subset below an element.
     #[must_use]
     pub fn with_prefix(&self, element: &PathElement) -> Option<&Self> {
         self.node(element).map(|node| &node.below)
@@ -111,7 +111,7 @@ impl FieldSet {
             .binary_search_by(|node| node.element.cmp(element))
     }
 
-    /// Makes a set of nodes in any order; of equal elements there must be one only.
+    /// A set of nodes in any order; the elements must be unique.
     pub(crate) fn from_unique_nodes(mut nodes: Vec<FieldNode>) -> Self {
         if !nodes.is_sorted_by(|a, b| a.element < b.element) {
             nodes.sort_by(|a, b| a.element.cmp(&b.element));
@@ -119,7 +119,7 @@ impl FieldSet {
         Self { nodes }
     }
 
-    /// Calls back with every member; on each level, those that end there come first.
+    /// Calls `visit` for every member. On each level, members that end there come first.
     pub fn for_each(&self, mut visit: impl FnMut(&[PathElement])) {
         self.walk(&mut Vec::new(), &mut visit);
     }
@@ -137,7 +137,7 @@ impl FieldSet {
         }
     }
 
-    /// The members as conflicts name them: `.spec.containers[name="a"].image`.
+    /// The members in the form of conflicts: `.spec.containers[name="a"].image`.
     #[must_use]
     pub fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
@@ -146,7 +146,7 @@ impl FieldSet {
     }
 }
 
-/// One line, for people who debug.
+/// One line, for debugging.
 impl fmt::Display for FieldSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.paths().join(" "))

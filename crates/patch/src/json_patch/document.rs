@@ -1,32 +1,32 @@
-//! A document while a patch changes it.
+//! A document under modification by a JSON Patch.
 //!
-//! An item at the front of a list of a million is put in and taken out ten thousand times by
-//! one patch. So what a patch goes through is opened: a list into chunks, in which an item
-//! moves only its neighbours. Each level is opened once and closed once, so all of that is
-//! linear in what was gone through.
+//! One patch may insert and remove an item at the front of a list of a million items ten thousand
+//! times. So the containers on the path of an operation are expanded: a list into chunks, in which
+//! an item moves only its neighbours. Each level is expanded once and collapsed once, so the total
+//! work is linear in the size of the expanded containers.
 
 use optik_object::{Map, Value};
 use std::collections::BTreeMap;
 
-/// How many items a chunk begins with; with twice as many it is split.
+/// The initial number of items of a chunk; with twice as many it is split.
 const CHUNK_ITEMS: usize = 512;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum DocumentNode {
-    /// Nothing has been changed in here yet.
+    /// A value that has not been expanded.
     Plain(Value),
     Members(BTreeMap<String, DocumentNode>),
     Items(ChunkedList),
 }
 
-/// A node that others are in.
+/// An expanded container.
 pub(super) enum Container<'d> {
     Members(&'d mut BTreeMap<String, DocumentNode>),
     Items(&'d mut ChunkedList),
 }
 
 impl DocumentNode {
-    /// What is in here; `None` if nothing can be.
+    /// Expands a container; `None` if the value is a scalar.
     pub(super) fn expand(&mut self) -> Option<Container<'_>> {
         if let Self::Plain(value) = self {
             *self = match std::mem::take(value) {
@@ -86,7 +86,7 @@ impl DocumentNode {
         }
     }
 
-    /// How many brackets enclose the innermost value.
+    /// The depth of the innermost value in the node, in containers.
     pub(super) fn depth(&self, counted: &mut usize) -> usize {
         *counted += 1;
         let mut deepest = 0;
@@ -120,7 +120,7 @@ fn depth(value: &Value, counted: &mut usize) -> usize {
     1 + inner.unwrap_or(0)
 }
 
-/// A list in chunks, none of which is empty.
+/// A list in non-empty chunks.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct ChunkedList {
     chunks: Vec<Vec<DocumentNode>>,
@@ -146,8 +146,8 @@ impl ChunkedList {
         self.chunks.iter().flatten()
     }
 
-    /// The chunk of an item, and its place in there. Behind the last item is the end of the
-    /// last chunk.
+    /// The chunk of an item, and the index in the chunk. The index after the last item is at the
+    /// end of the last chunk.
     fn find(&self, mut at: usize) -> (usize, usize) {
         for (number, chunk) in self.chunks.iter().enumerate() {
             let is_last = number + 1 == self.chunks.len();
@@ -159,7 +159,7 @@ impl ChunkedList {
         (0, 0)
     }
 
-    /// The item at a place that there is.
+    /// The item at an existing index.
     pub(super) fn at(&mut self, at: usize) -> &mut DocumentNode {
         let (number, at) = self.find(at);
         &mut self.chunks[number][at]

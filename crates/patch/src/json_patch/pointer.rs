@@ -1,4 +1,4 @@
-//! JSON pointers (RFC 6901), as far as Kubernetes follows them.
+//! JSON pointers (RFC 6901), with Kubernetes' deviations.
 
 use super::document::{Container, DocumentNode};
 
@@ -7,20 +7,20 @@ use super::document::{Container, DocumentNode};
 pub(super) struct Pointer<'a>(pub(super) &'a str);
 
 impl Pointer<'_> {
-    /// The pointer to the document itself.
+    /// Whether the pointer refers to the whole document.
     pub(super) fn is_whole(self) -> bool {
         self.0.is_empty()
     }
 
-    /// How many containers the value at this place is in.
+    /// The number of containers around the value.
     pub(super) fn depth(self) -> usize {
         self.0.bytes().filter(|byte| *byte == b'/').count()
     }
 
-    /// The container that it ends in, and the last word. All words before that must lead
-    /// somewhere.
+    /// The container of the value, and the last word of the pointer. All containers on the path
+    /// must exist.
     pub(super) fn find(self, document: &mut DocumentNode) -> Option<(Container<'_>, String)> {
-        // What stands before the first slash is not looked at.
+        // Text before the first slash is ignored.
         let (_, words) = self.0.split_once('/')?;
         let (parents, last) = match words.rsplit_once('/') {
             Some((parents, last)) => (Some(parents), last),
@@ -41,7 +41,7 @@ impl Pointer<'_> {
     }
 }
 
-/// One pass: `~01` is `~1`, not a slash.
+/// Unescapes in one pass: `~01` is `~1`, not a slash.
 fn unescape(word: &str) -> String {
     let mut out = String::with_capacity(word.len());
     let mut rest = word;
@@ -59,7 +59,7 @@ fn unescape(word: &str) -> String {
     out
 }
 
-/// A place in a list of `length`; a negative one counts from its end.
+/// The index in a list of `length` items; a negative one counts from the end.
 pub(super) fn index(word: &str, length: usize) -> Option<usize> {
     let number: i64 = word.parse().ok()?;
     let length = i64::try_from(length).ok()?;

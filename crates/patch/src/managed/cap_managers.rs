@@ -1,4 +1,4 @@
-//! Not everybody who ever updated an object is remembered.
+//! The limit of Update entries in managedFields: the oldest ones are merged into one.
 
 use super::{FieldManager, Managed, ManagedFieldsEntry, ManagedFieldsOperation};
 use crate::fieldset::FieldSet;
@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 use std::mem;
 
 const UPDATE_MANAGERS_MAX: usize = 10;
-/// Who owns what the forgotten ones owned.
+/// The manager of the merged entries.
 const OLD_UPDATES_MANAGER: &str = "ancient-changes";
 
 impl Managed {
-    /// Folds the oldest updaters of a version into one, until few enough are left.
+    /// Merges the oldest Update entries of each version until at most the maximum remain.
     pub(crate) fn cap_update_managers(&mut self) {
         let updaters = self.entries.iter().filter(|entry| is_updater(entry));
         let mut too_many = updaters.count().saturating_sub(UPDATE_MANAGERS_MAX);
@@ -44,20 +44,20 @@ fn is_updater(entry: &ManagedFieldsEntry) -> bool {
     entry.manager.operation == ManagedFieldsOperation::Update
 }
 
-/// The updaters of one version.
+/// The Update entries of one version.
 #[derive(Default)]
 struct UpdateManagers {
-    /// The oldest, unless that is the forgotten.
+    /// The oldest entry that is not `ancient-changes`.
     oldest: Option<ManagedFieldsEntry>,
     old_updates: Option<ManagedFieldsEntry>,
-    /// From the oldest to the newest.
+    /// The entries to be merged, from the oldest to the newest.
     folded: Vec<ManagedFieldsEntry>,
     kept: Vec<ManagedFieldsEntry>,
 }
 
 impl UpdateManagers {
-    /// Takes the next older one, and says whether there is one less for it. The oldest has
-    /// nobody to be folded with.
+    /// Adds the next newer entry. Returns true if it will be merged and so reduces the number of
+    /// entries. The first entry has none to be merged with.
     fn add(&mut self, updater: ManagedFieldsEntry, folds: bool) -> bool {
         let is_oldest = self.oldest.is_none() && self.old_updates.is_none();
         if is_old_updates_manager(&updater.manager) {
@@ -73,8 +73,8 @@ impl UpdateManagers {
         false
     }
 
-    /// Moves what the folded own to the forgotten. The oldest becomes them, if there are none
-    /// yet.
+    /// Merges the fields of the folded entries into `ancient-changes`. If there is no such entry
+    /// yet, the oldest one becomes it.
     fn fold(mut self, api_version: String) -> impl Iterator<Item = ManagedFieldsEntry> {
         if let Some(newest) = self.folded.last() {
             let time = newest.time;
@@ -100,7 +100,7 @@ fn old_updates_manager(api_version: String) -> FieldManager {
     }
 }
 
-/// Whether an updater is the forgotten of its version.
+/// Whether the manager is `ancient-changes`.
 fn is_old_updates_manager(updater: &FieldManager) -> bool {
     updater.name == OLD_UPDATES_MANAGER && updater.subresource.is_empty()
 }

@@ -1,4 +1,4 @@
-//! The list in `metadata.managedFields`, read and written.
+//! Decoding and encoding of `metadata.managedFields`.
 
 use super::{FieldManager, Managed, ManagedFieldsEntry, ManagedFieldsOperation};
 use crate::fieldset::{FieldSet, FieldsV1Error};
@@ -26,7 +26,7 @@ pub enum ManagedFieldsError {
 }
 
 impl Managed {
-    /// Reads the list of an object; no list is an empty one.
+    /// Decodes the managedFields of an object; missing ones are empty.
     pub fn from_object(object: &Object) -> Result<Self, ManagedFieldsError> {
         match object.metadata().and_then(|it| it.get(MANAGED_FIELDS)) {
             None | Some(Value::Null) => Ok(Self::default()),
@@ -35,7 +35,7 @@ impl Managed {
         }
     }
 
-    /// Of two entries for one manager the last counts.
+    /// Decodes a list of entries. If a manager has two entries, the last one counts.
     pub fn decode(list: &[Value]) -> Result<Self, ManagedFieldsError> {
         let entries = list.iter().enumerate().map(|(at, entry)| {
             let members = entry.as_object().ok_or(ManagedFieldsError::NotAList)?;
@@ -44,7 +44,7 @@ impl Managed {
         Ok(Self::from_entries(entries.collect::<Result<_, _>>()?))
     }
 
-    /// The list, sorted: those who apply first, then by time.
+    /// Encodes the entries, sorted: Apply entries first, then by time.
     #[must_use]
     pub fn encode(&self) -> Vec<Value> {
         let mut sorted: Vec<&ManagedFieldsEntry> = self.entries.iter().collect();
@@ -52,7 +52,7 @@ impl Managed {
         sorted.into_iter().map(encode_entry).collect()
     }
 
-    /// Puts the list into an object, in the place of the one that is there.
+    /// Replaces the managedFields of an object.
     pub fn write_to(&self, object: &mut Object) {
         if self.is_empty() {
             object.remove_metadata_member(MANAGED_FIELDS);

@@ -13,7 +13,7 @@ use optik_object::{Timestamp, quote, to_bytes};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How a manager writes.
+/// The operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ManagedFieldsOperation {
     Apply,
@@ -29,13 +29,13 @@ impl ManagedFieldsOperation {
     }
 }
 
-/// Who owns fields, and through what. Whoever applies has one entry, whatever version
-/// it applies; whoever updates has one for each.
+/// A field manager and how it writes. An Apply manager has one entry for all versions, an Update
+/// manager one for each version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldManager {
     pub name: String,
     pub operation: ManagedFieldsOperation,
-    /// The version its fields are of.
+    /// The version of its fields.
     pub api_version: String,
     /// Empty for the object itself.
     pub subresource: String,
@@ -59,7 +59,7 @@ impl FieldManager {
         }
     }
 
-    /// Managers are sorted by this text.
+    /// The text by which managers are sorted.
     pub(crate) fn identity(&self) -> String {
         let text = |text: &str| String::from_utf8_lossy(&to_bytes(text)).into_owned();
         let mut members = Vec::new();
@@ -77,17 +77,17 @@ impl FieldManager {
     }
 }
 
-/// What managers are told apart by.
+/// The identity of a manager.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct ManagerKey<'a> {
     name: &'a str,
     operation: ManagedFieldsOperation,
     subresource: &'a str,
-    /// Empty for who applies.
+    /// Empty for the Apply operation.
     api_version: &'a str,
 }
 
-/// As conflicts name it.
+/// The form in conflicts.
 impl fmt::Display for FieldManager {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&quote(&self.name))?;
@@ -101,7 +101,7 @@ impl fmt::Display for FieldManager {
     }
 }
 
-/// What one manager owns.
+/// The fields that one manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ManagedFieldsEntry {
     pub manager: FieldManager,
@@ -109,13 +109,13 @@ pub struct ManagedFieldsEntry {
     pub time: Option<Timestamp>,
 }
 
-/// What everybody owns. One entry for each manager.
+/// The managedFields of an object: one entry for each manager.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Managed {
     entries: Vec<ManagedFieldsEntry>,
 }
 
-/// Entries found by their managers, when there are many to be found.
+/// An index of entries by manager, for many lookups.
 pub(crate) struct ManagerIndex<'a>(BTreeMap<ManagerKey<'a>, &'a ManagedFieldsEntry>);
 
 impl<'a> ManagerIndex<'a> {
@@ -125,7 +125,7 @@ impl<'a> ManagerIndex<'a> {
 }
 
 impl Managed {
-    /// Of several entries for one manager the last counts, in the place of the first.
+    /// If a manager has several entries, the last one counts, at the position of the first.
     pub(crate) fn from_entries(entries: Vec<ManagedFieldsEntry>) -> Self {
         let mut places: BTreeMap<ManagerKey<'_>, usize> = BTreeMap::new();
         let mut chosen = Vec::with_capacity(entries.len());
@@ -168,7 +168,7 @@ impl Managed {
         entries.find(|entry| entry.manager.is_same_as(manager))
     }
 
-    /// In the place of what the manager had.
+    /// Replaces the entry of the manager.
     pub(crate) fn set(&mut self, entry: ManagedFieldsEntry) {
         let mut known = self.entries.iter_mut();
         match known.find(|known| known.manager.is_same_as(&entry.manager)) {
@@ -183,7 +183,7 @@ impl Managed {
         Some(self.entries.swap_remove(at))
     }
 
-    /// An entry of a manager that has none; nothing if it owns nothing.
+    /// Adds the entry of a new manager, unless it has no fields.
     pub(crate) fn add(&mut self, entry: ManagedFieldsEntry) {
         if !entry.fields.is_empty() {
             self.entries.push(entry);

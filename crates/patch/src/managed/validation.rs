@@ -1,11 +1,11 @@
-//! What a request may say about managers.
+//! Validation of the managedFields in a request.
 
 use super::MANAGED_FIELDS;
 use optik_object::{FieldError, Object, Value};
 
 const MANAGER_NAME_BYTES_MAX: usize = 128;
 
-/// Names that are too long. Anything else that is wrong with a list makes it ignored.
+/// Reports manager names that are too long. Any other error in the list causes it to be ignored.
 #[must_use]
 pub fn validate_managed_fields(object: &Object) -> Vec<FieldError> {
     let list = object.metadata().and_then(|it| it.get(MANAGED_FIELDS));

@@ -1,5 +1,4 @@
-//! What can be wrong with a strategic merge patch. The texts, and which of them are 500,
-//! are upstream's.
+//! Errors of strategic merge patches. The texts, and which errors are a 500, are upstream's.
 
 use super::PATCH;
 use crate::go;
@@ -75,7 +74,7 @@ impl StrategicError {
         }
     }
 
-    /// What the client gets.
+    /// The `Status` for the client.
     #[must_use]
     pub fn status(&self) -> Status {
         match self {

@@ -1,8 +1,8 @@
-//! Lists that are merged, and the order of what comes out.
+//! Merging and ordering of lists in strategic merge patches.
 //!
-//! Items of the patch keep the order of the patch, items only the live list has keep
-//! theirs. Where both could be next, the live one goes first only if the live list
-//! knows both and had it earlier: live `[a,b]` and patch `[new,b]` give `[new,a,b]`.
+//! Items of the patch keep the order of the patch, items only the live list has keep theirs. Where
+//! either could be next, the live item goes first only if the live list has both and had it
+//! earlier: live `[a,b]` and patch `[new,b]` give `[new,a,b]`.
 
 use super::{PATCH, StrategicError, merge_maps};
 use crate::go;
@@ -10,7 +10,7 @@ use optik_object::{Map, Value};
 use optik_schema::{PatchStrategy, TypeRef};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Two lists of one field.
+/// The live list and the patch list of a field.
 pub(super) struct ListMerge<'a> {
     pub(super) live: Vec<Value>,
     pub(super) patch: Vec<Value>,
@@ -25,7 +25,7 @@ enum ItemKind {
     Maps,
 }
 
-/// Equal for items that are the same: the value of the merge key, or the whole scalar.
+/// The identity of an item: the value of its merge key, or the whole scalar.
 type Identity = String;
 
 impl ListMerge<'_> {
@@ -33,7 +33,7 @@ impl ListMerge<'_> {
         &self.merge.key
     }
 
-    /// All items are of one type, and not lists.
+    /// Checks that all items are of one type, and not lists.
     fn item_kind(&self) -> Result<ItemKind, StrategicError> {
         let mut all = self.live.iter().chain(&self.patch);
         let first = all.next().ok_or(StrategicError::NoItems)?;
@@ -51,7 +51,8 @@ impl ListMerge<'_> {
         })
     }
 
-    /// What the order lists must contain what the patch adds or changes, in that order.
+    /// Checks that a `$setElementOrder` list contains the items the patch adds or changes, in the
+    /// order of the patch.
     pub(super) fn check_order(&self, order: &[Value]) -> Result<(), StrategicError> {
         if order.is_empty() || self.patch.is_empty() {
             return Ok(());
@@ -65,7 +66,7 @@ impl ListMerge<'_> {
             }
         }
         let (mut items, mut order_left) = (items.into_iter().peekable(), order.iter());
-        // An item that the order does not reach is not looked at, only missed.
+        // Items after the end of the order list are not checked, only reported as missing.
         while items.peek().is_some() && order_left.len() > 0 {
             if items.next_if(|item| item.get(PATCH).is_some()).is_some() {
                 continue;
@@ -85,11 +86,10 @@ impl ListMerge<'_> {
         Ok(())
     }
 
-    /// The live list as Go's merge leaves it behind, which decides where items go that
-    /// `$setElementOrder` does not mention. The merge works in the memory of the live
-    /// list: what follows a deleted item moves up, and new items come to lie in the
-    /// room that makes, as if they had been there. Live `[a,b,c]` without `a` and with a
-    /// new `n` is `[b,c,n]`.
+    /// The live list after Go's in-place merge, which decides the position of items that
+    /// `$setElementOrder` does not mention. The merge works in the memory of the live list: items
+    /// after a deleted item move up, and new items fill the freed positions, as if they had been
+    /// live. Live `[a,b,c]` without `a` and with a new `n` is `[b,c,n]`.
     fn live_after_go_merge(&self) -> Result<Vec<Value>, StrategicError> {
         if self.key().is_empty() || self.patch.is_empty() || !self.merge.merge {
             return Ok(self.live.clone());
@@ -185,7 +185,7 @@ fn merge_items(lists: &ListMerge<'_>) -> Result<Vec<Value>, StrategicError> {
     interleave(merged, &patch, &live, lists.key())
 }
 
-/// The items of a patch, sorted by what their `$patch` says.
+/// The items of a patch, grouped by their `$patch` directive.
 struct DirectiveItems {
     plain: Vec<Value>,
     deleted: BTreeSet<Identity>,
@@ -227,7 +227,7 @@ impl DirectiveItems {
     }
 }
 
-/// Puts a merged list into the order a patch asks for.
+/// Sorts a merged list into the order the patch requests.
 pub(super) fn order_by(
     merged: Vec<Value>,
     order: &[Value],
@@ -241,7 +241,7 @@ pub(super) fn order_by(
     Ok(ordered)
 }
 
-/// Items that `order` knows, in that order, among the others in the order of the live
+/// Merges the items that `order` lists, in its order, with the others, in the order of the live
 /// list.
 fn interleave(
     merged: Vec<Value>,
@@ -280,7 +280,7 @@ fn interleave(
     Ok(out)
 }
 
-/// Where the first item of each identity is.
+/// The index of the first item of each identity.
 struct ItemPositions(BTreeMap<Identity, usize>);
 
 impl ItemPositions {
@@ -297,7 +297,7 @@ impl ItemPositions {
     }
 }
 
-/// JSON of the value, so that `1`, `1.0` and `"1"` are three.
+/// The JSON of the value, so that `1`, `1.0` and `"1"` differ.
 fn identity(item: &Value, key: &str) -> Result<Identity, StrategicError> {
     if key.is_empty() {
         return Ok(item.to_string());

@@ -1,10 +1,9 @@
-//! Strategic merge patch: a merge patch that knows the types it patches, and takes
-//! directives (`$patch`, `$retainKeys`, `$setElementOrder/…`,
-//! `$deleteFromPrimitiveList/…`).
+//! Strategic merge patch: a merge patch that uses the types of the object, with the directives
+//! `$patch`, `$retainKeys`, `$setElementOrder/…` and `$deleteFromPrimitiveList/…`.
 //!
-//! As upstream, only values that take the place of something else are cleaned of
-//! directives and nulls. New list items and replaced lists are not: whoever decodes the
-//! result drops what no type declares.
+//! As upstream, directives and nulls are removed only from values that replace another value. New
+//! list items and replaced lists keep them: decoding the result drops members that no type
+//! declares.
 
 mod error;
 mod list;
@@ -27,12 +26,12 @@ const DELETE_FROM: &str = "$deleteFromPrimitiveList";
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StrategicPatch {
     pub members: Map,
-    /// `duplicate field "data.a"`; empty if checks are off.
+    /// `duplicate field "data.a"`; empty if strict decoding is off.
     pub strict_errors: Vec<String>,
 }
 
 impl StrategicPatch {
-    /// Reads a body. Null changes nothing.
+    /// Decodes a body. `null` changes nothing.
     pub fn decode(body: &[u8], checks: StrictDecoding) -> Result<Self, StrategicError> {
         let parsed = parse(body).map_err(|error| StrategicError::Malformed(error.to_string()))?;
         let members = match parsed.value {
@@ -57,7 +56,7 @@ impl StrategicPatch {
         })
     }
 
-    /// The patch as a message about it quotes it: `map[spec:map[replicas:x]]`.
+    /// The patch as messages quote it: `map[spec:map[replicas:x]]`.
     #[must_use]
     pub fn to_go_string(&self) -> String {
         go::print(&Value::Object(self.members.clone()))
@@ -73,7 +72,7 @@ pub fn strategic_merge_patch(
     merge_maps(live, patch, of)
 }
 
-/// `of` is what Go would use to decode the object; it need not be a structure.
+/// `of` is the type Go would decode the object to; it need not be a structure.
 fn merge_maps(mut live: Map, mut patch: Map, of: TypeRef<'_>) -> Result<Map, StrategicError> {
     if let Some(directive) = patch.get(PATCH) {
         return match directive.as_str() {
@@ -93,7 +92,7 @@ fn merge_maps(mut live: Map, mut patch: Map, of: TypeRef<'_>) -> Result<Map, Str
     Ok(live)
 }
 
-/// Drops what the patch does not list, if it lists anything.
+/// Drops the members that the patch's `$retainKeys` does not list, if there is such a directive.
 fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), StrategicError> {
     let Some(retained) = patch.remove(RETAIN_KEYS) else {
         return Ok(());
@@ -112,8 +111,8 @@ fn retain_keys(live: &mut Map, patch: &mut Map) -> Result<(), StrategicError> {
     Ok(())
 }
 
-/// Merges and orders the lists for which the patch gives an order, and takes them out of
-/// the patch.
+/// Merges and orders the lists with a `$setElementOrder` directive, and removes them from the
+/// patch.
 fn set_orders(live: &mut Map, patch: &mut Map, of: TypeRef<'_>) -> Result<(), StrategicError> {
     let orders: Vec<String> = patch
         .keys()
@@ -205,7 +204,7 @@ fn merge_member(
     Ok(())
 }
 
-/// Takes scalars out of a list; nothing to do where there is no list.
+/// Removes scalars from a list; does nothing if there is no list.
 fn delete_items(
     live: &mut Map,
     name: &str,
@@ -231,12 +230,12 @@ fn delete_items(
     Ok(())
 }
 
-/// The field a directive such as `$setElementOrder/finalizers` is about.
+/// The field a directive such as `$setElementOrder/finalizers` refers to.
 fn directive_field<'n>(name: &'n str, directive: &str) -> Option<&'n str> {
     name.strip_prefix(directive)?.strip_prefix('/')
 }
 
-/// What stands in for something else has no nulls and no objects with directives.
+/// Removes nulls, and objects with directives, from a value that replaces another one.
 fn strip_directives_and_nulls(mut value: Value) -> Option<Value> {
     drop_nulls(&mut value);
     without_directives(value)
@@ -260,7 +259,7 @@ fn without_directives(value: Value) -> Option<Value> {
     }
 }
 
-/// The type and the merge facts of a member that is an object.
+/// The type and the patch strategy of a member that is an object.
 fn field<'a>(
     of: TypeRef<'a>,
     name: &str,
@@ -273,7 +272,7 @@ fn field<'a>(
         TypeNode::Map(_) => Err(StrategicError::NotAStruct("map")),
         TypeNode::List(_) => Err(StrategicError::NotAStruct("slice")),
         TypeNode::Scalar(_) => Err(StrategicError::NotAStruct("string")),
-        // Both are structures in Go, whose members JSON does not show.
+        // Both are structures in Go, but their fields are not members in JSON.
         TypeNode::Untyped(Untyped::Atomic) => {
             Err(StrategicError::no_such_field("RawExtension", name))
         }
@@ -281,7 +280,7 @@ fn field<'a>(
     }
 }
 
-/// The type of the items and the merge facts of a member that is a list.
+/// The item type and the patch strategy of a member that is a list.
 fn list_field<'a>(
     of: TypeRef<'a>,
     name: &str,

@@ -1,10 +1,10 @@
-//! What a configuration would replace as a whole.
+//! The atomic values of a configuration, which an apply replaces as a whole.
 
 use super::shape::{MapShape, ValueShape, root, shape};
 use optik_object::{Map, Value};
 use optik_schema::TypeRef;
 
-/// The paths of lists, maps and structures in a configuration that are one value each.
+/// The paths of atomic lists, maps and structures in a configuration.
 #[must_use]
 pub fn atomic_paths(of: TypeRef<'_>, config: &Map) -> Vec<String> {
     let mut found = Vec::new();
@@ -32,7 +32,7 @@ fn visit_value(of: TypeRef<'_>, value: &Value, path: &str, found: &mut Vec<Strin
     }
 }
 
-/// Upstream does not look into what is not declared.
+/// As upstream, undeclared members are not visited.
 fn visit_members(map: MapShape<'_>, members: &Map, path: &str, found: &mut Vec<String>) {
     for (name, value) in members {
         let member = map.member(name);
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// As a real kube-apiserver names them.
+    /// Names recorded from a real kube-apiserver.
     #[test]
     fn atomic_paths_match_kube_apiserver() {
         let of = optik_schema::builtin_type("apps", "v1", "Deployment").expect("a type");

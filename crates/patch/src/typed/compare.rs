@@ -1,4 +1,4 @@
-//! What changed between two values.
+//! Comparison of two objects: the fields that were added, modified or removed.
 
 use super::OwnedNodes;
 use super::shape::{ListShape, MapShape, ValueShape, items, members, root, shape};
@@ -8,8 +8,8 @@ use optik_object::{Map, Value};
 use optik_schema::TypeRef;
 use std::collections::BTreeMap;
 
-/// Paths by what happened to them. A container that is new or gone counts itself and
-/// everything in it; one that is on both sides counts only what changed in it.
+/// Changed paths by the kind of change. A new or removed container includes itself and everything
+/// in it; one on both sides includes only its changed fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Comparison {
     pub added: FieldSet,
@@ -18,19 +18,19 @@ pub struct Comparison {
 }
 
 impl Comparison {
-    /// Modified or added.
+    /// The modified and the added fields.
     #[must_use]
     pub fn written(&self) -> FieldSet {
         self.modified.union(&self.added)
     }
 
-    /// As [`Self::written`], when the rest is not needed any more.
+    /// As [`Self::written`], consuming the comparison.
     #[must_use]
     pub fn into_written(self) -> FieldSet {
         self.modified.into_union(self.added)
     }
 
-    /// Leaves out some fields and everything below them.
+    /// Removes some fields and everything below them.
     #[must_use]
     pub fn without(self, fields: &FieldSet) -> Self {
         if fields.is_empty() {
@@ -82,13 +82,13 @@ impl ComparisonNodes {
     }
 }
 
-/// At least one side is there.
+/// At least one side is present.
 fn visit(of: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>, change: &mut ComparisonNodes) {
     let (before, after) = (shape(of, old), shape(of, new));
     let is_leaf = if new.is_none() {
         visit_as(before, old, new, change)
     } else {
-        // Where the value decides what it is, it may have become something else.
+        // The kind of an untyped value may have changed.
         if old.is_some() && !before.is_same_kind(&after) {
             visit_as(before, old, new, change);
         }
@@ -100,7 +100,7 @@ fn visit(of: TypeRef<'_>, old: Option<&Value>, new: Option<&Value>, change: &mut
     }
 }
 
-/// Says whether it was compared as one value. Empty containers are: otherwise the
+/// Returns whether the value was compared as a leaf. Empty containers are leaves: otherwise the
 /// difference between `{}` and null would be lost.
 fn visit_as(
     shape: ValueShape<'_>,
@@ -193,8 +193,8 @@ fn visit_items(list: ListShape<'_>, old: &[Value], new: &[Value], change: &mut C
     }
 }
 
-/// Items that share an identity are one value, which is replaced by an item of its own
-/// or the other way round.
+/// Items with the same identity are compared as one value, which a single item may replace, and the
+/// other way round.
 fn visit_twins(of: TypeRef<'_>, twins: &MatchedItems<'_>, change: &mut ComparisonNodes) {
     match (&twins.old[..], &twins.new[..]) {
         ([], []) => {}

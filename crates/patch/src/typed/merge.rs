@@ -1,4 +1,4 @@
-//! A configuration laid over an object.
+//! Merging of an applied configuration into an object.
 
 use super::shape::{ListShape, MapShape, ValueShape, root, shape};
 use crate::fieldset::PathElement;
@@ -6,8 +6,8 @@ use optik_object::{Map, Value};
 use optik_schema::TypeRef;
 use std::collections::BTreeMap;
 
-/// Merges `config` into `live`: what is one value comes from the configuration, objects
-/// and lists with identities are merged.
+/// Merges `config` into `live`: atomic values and scalars are replaced, maps and associative lists
+/// are merged.
 pub fn merge(of: TypeRef<'_>, live: &mut Map, config: &Map) {
     merge_members(root(of), live, config);
 }
@@ -19,7 +19,7 @@ fn merge_values(of: TypeRef<'_>, live: &mut Value, config: &Value) {
         {
             merge_members(map, live, config);
         }
-        // Nothing is no reason to drop what others have put there.
+        // Null does not remove a non-empty map or list of other managers.
         (ValueShape::Map(map), Value::Object(live), Value::Null)
             if !map.atomic && !live.is_empty() => {}
         (ValueShape::List(list), Value::Array(live), Value::Array(config))
@@ -42,8 +42,8 @@ fn merge_members(map: MapShape<'_>, live: &mut Map, config: &Map) {
     }
 }
 
-/// Where the items of one identity are in the live list, and whether they are in the
-/// configuration, too.
+/// The indices of the items of one identity in the live list, and whether the configuration has the
+/// identity, too.
 #[derive(Default)]
 struct ItemPlacement {
     live: Vec<usize>,
@@ -51,9 +51,9 @@ struct ItemPlacement {
     is_merged: bool,
 }
 
-/// Walks both lists. Equal heads merge. A live head that the configuration has later is
-/// skipped, unless it is the next one they share; a live head that the configuration
-/// does not have is kept; otherwise the head of the configuration is next.
+/// Merges two lists. Equal heads are merged. A live head that the configuration has later is
+/// skipped, unless it is the next common item; a live head that the configuration lacks is kept;
+/// otherwise the head of the configuration is next.
 ///
 /// Live `[1,2,3,4]` and configuration `[3,9,1]` give `[2,3,4,9,1]`.
 fn merge_items(list: ListShape<'_>, live: Vec<Value>, config: &[Value]) -> Vec<Value> {
@@ -146,8 +146,8 @@ impl ItemMerger<'_> {
         self.out.extend(self.live[at].take());
     }
 
-    /// Merged with its live twin. Of several there is no telling which, so the
-    /// configuration replaces them all.
+    /// Takes an item of the configuration, merged with the live item of the same identity. If there
+    /// are several such live items, the configuration replaces them all.
     fn take_config(&mut self, at: usize, element: &PathElement) {
         let Some(place) = self.placements.get_mut(element) else {
             return;

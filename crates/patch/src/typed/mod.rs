@@ -1,5 +1,5 @@
-//! Values seen through their types: what is one value, what is a container of owned
-//! fields, and what identifies the items of a list.
+//! Typed values: which values are atomic, which are containers of owned fields, and how the items
+//! of lists are identified (upstream: `structured-merge-diff`).
 
 mod atomic_paths;
 mod compare;
@@ -20,7 +20,7 @@ pub use validate::{DuplicateItems, ValidationErrors, validate};
 
 use crate::fieldset::{FieldNode, FieldSet, PathElement};
 
-/// What is owned at and below a node, while a set is made from the inside out.
+/// The owned nodes at and below a node, while a set is built from the leaves up.
 #[derive(Default)]
 struct OwnedNodes {
     this: bool,
@@ -32,7 +32,7 @@ impl OwnedNodes {
         !self.this && self.below.is_empty()
     }
 
-    /// Hangs what a child owns below this, if it owns anything.
+    /// Adds the owned nodes of a child, if there are any.
     fn push(&mut self, element: PathElement, child: OwnedNodes) {
         if !child.is_empty() {
             self.below.push(FieldNode {

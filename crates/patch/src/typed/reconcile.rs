@@ -1,11 +1,11 @@
-//! Sets seen through types.
+//! Field sets under the current schema.
 
 use super::shape::{ValueShape, shape};
 use crate::fieldset::{FieldNode, FieldSet, PathElement};
 use optik_schema::{TypeNode, TypeRef, Untyped};
 
-/// A set that was recorded when the types may have been others: who owned something
-/// inside of what has become one value owns that value. `None` if nothing changes.
+/// Reconciles a set that was recorded under an older schema: an owner of fields in a value that has
+/// become atomic owns the whole value. `None` if nothing changes.
 #[must_use]
 pub fn reconcile(of: TypeRef<'_>, fields: &FieldSet) -> Option<FieldSet> {
     if is_deduced_map(of) {
@@ -49,7 +49,7 @@ fn reconcile_node(of: TypeRef<'_>, node: &FieldNode) -> Option<FieldNode> {
     })
 }
 
-/// Types that nobody declared cannot have changed.
+/// An untyped map cannot have become atomic.
 fn is_deduced_map(of: TypeRef<'_>) -> bool {
     match of.node() {
         TypeNode::Untyped(untyped) => *untyped == Untyped::Deduced,
@@ -60,7 +60,7 @@ fn is_deduced_map(of: TypeRef<'_>) -> bool {
     }
 }
 
-/// The type one step further in; `None` for what no type declares.
+/// The type of a child; `None` if no type declares it.
 fn child_type<'a>(of: TypeRef<'a>, element: &PathElement) -> Option<TypeRef<'a>> {
     match (shape(of, None), element) {
         (ValueShape::Map(map), PathElement::Field(name)) => {
@@ -72,7 +72,7 @@ fn child_type<'a>(of: TypeRef<'a>, element: &PathElement) -> Option<TypeRef<'a>>
     }
 }
 
-/// The set, and every declared member that leads to something in it.
+/// The set, and all declared members on the paths of its fields.
 #[must_use]
 pub fn with_declared(of: TypeRef<'_>, fields: &FieldSet) -> FieldSet {
     let nodes = fields.nodes.iter().map(|node| {

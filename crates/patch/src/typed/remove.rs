@@ -1,12 +1,11 @@
-//! Values without some of their fields, or with nothing else.
+//! Removal of fields from objects, and extraction of fields.
 
 use super::shape::{MapShape, ValueShape, root, shape};
 use crate::fieldset::{FieldSet, PathElement};
 use optik_object::{Map, Value};
 use optik_schema::TypeRef;
 
-/// Removes the members of a set with everything in them. A container that is left
-/// without content becomes null.
+/// Removes the fields of a set with everything in them. A container left empty becomes null.
 pub fn remove(of: TypeRef<'_>, object: &mut Map, fields: &FieldSet) {
     remove_members(root(of), object, fields);
 }
@@ -57,9 +56,8 @@ fn remove_within(of: TypeRef<'_>, value: &mut Value, fields: &FieldSet) {
     *value = Value::Null;
 }
 
-/// Only what the set names. What is one value is there or not there as a whole; an item
-/// that is on the way to something keeps nothing else but its keys, if the set names
-/// them.
+/// Keeps only the fields of a set. An atomic value is kept or dropped as a whole; an item on the
+/// path to a field keeps only its keys, if they are in the set.
 #[must_use]
 pub fn extract(of: TypeRef<'_>, object: &Map, fields: &FieldSet) -> Map {
     extract_members(root(of), object, fields)

@@ -1,5 +1,5 @@
-//! What a value of a type is: a scalar, a list or a map. Types that are declared do not
-//! ask the value; for others it decides.
+//! `ValueShape`: whether a value is a scalar, a list or a map. It follows from a declared type; for
+//! undeclared types it follows from the value.
 
 use crate::fieldset::PathElement;
 use optik_object::{Map, Value, quote};
@@ -25,15 +25,15 @@ pub(super) struct ListShape<'a> {
 pub(super) struct MapShape<'a> {
     of: TypeRef<'a>,
     structure: Option<&'a Struct>,
-    /// The type of members that are not declared; none may be there if there is none.
+    /// The type of undeclared members; `None` if there must be none.
     pub(super) others: Option<TypeRef<'a>>,
     pub(super) atomic: bool,
 }
 
-/// No value, and null, are maps where nothing is declared.
+/// The shape of a value. An untyped value that is missing or null is a map.
 pub(super) fn shape<'a>(of: TypeRef<'a>, value: Option<&Value>) -> ValueShape<'a> {
     match of.node() {
-        // Go decodes it by itself, so upstream's schema says nothing.
+        // Go decodes it with custom code, so upstream's schema does not declare its type.
         TypeNode::Scalar(Scalar::IntOrString) => deduced(of.deduced(), false, value),
         TypeNode::Scalar(scalar) => ValueShape::Scalar(Some(*scalar)),
         TypeNode::List(list) => ValueShape::List(ListShape {
@@ -56,7 +56,7 @@ pub(super) fn shape<'a>(of: TypeRef<'a>, value: Option<&Value>) -> ValueShape<'a
     }
 }
 
-/// A whole object. Whatever its type says, it is not one value.
+/// The shape of a whole object, which is a map even if its type is not.
 pub(super) fn root(of: TypeRef<'_>) -> MapShape<'_> {
     match shape(of, None) {
         ValueShape::Map(map) => map,
@@ -86,7 +86,7 @@ fn deduced<'a>(of: TypeRef<'a>, atomic: bool, value: Option<&Value>) -> ValueSha
 }
 
 impl<'a> MapShape<'a> {
-    /// What is not declared although it should be is looked at as if nothing was.
+    /// The type of a member. An undeclared member of a structure is untyped.
     pub(super) fn member(&self, name: &str) -> MemberType<'a> {
         let declared = self.structure.and_then(|it| it.field(name));
         match (declared, self.others) {
@@ -126,7 +126,7 @@ impl ListShape<'_> {
         *self.item == ElementRelationship::Atomic
     }
 
-    /// What an item is known by. The text says why it is not known by anything.
+    /// The identity of an item, or why it has none.
     pub(super) fn identity(&self, item: &Value) -> Result<PathElement, String> {
         match self.item {
             ElementRelationship::Atomic => Err("invalid indexing of non-associative list".into()),
@@ -169,12 +169,12 @@ impl ListShape<'_> {
     }
 }
 
-/// The members of an object; none of what is not one.
+/// The members of a non-empty object; `None` for any other value.
 pub(super) fn members(value: Option<&Value>) -> Option<&Map> {
     value?.as_object().filter(|members| !members.is_empty())
 }
 
-/// The items of a list; none of what is not one.
+/// The items of a list; none for any other value.
 pub(super) fn items(value: Option<&Value>) -> &[Value] {
     match value {
         Some(Value::Array(items)) => items,

@@ -1,4 +1,4 @@
-//! The fields a configuration names.
+//! The field set of a configuration.
 
 use super::OwnedNodes;
 use super::shape::{ListShape, MapShape, ValueShape, root, shape};
@@ -6,8 +6,8 @@ use crate::fieldset::{FieldSet, PathElement};
 use optik_object::{Map, Value};
 use optik_schema::TypeRef;
 
-/// Scalars and whatever is one value; items of lists and entries of maps, with what is
-/// in them; declared members only if they are empty.
+/// Collects scalars and atomic values; items of lists and entries of maps, with everything in them;
+/// declared members only if they are empty.
 #[must_use]
 pub fn to_field_set(of: TypeRef<'_>, object: &Map) -> FieldSet {
     visit_members(root(of), object).into_set()
@@ -40,7 +40,7 @@ fn visit_members(map: MapShape<'_>, members: &Map) -> OwnedNodes {
     owned
 }
 
-/// Items that share an identity are owned as one.
+/// Items with the same identity are owned as one.
 fn visit_items(list: ListShape<'_>, items: &[Value]) -> OwnedNodes {
     let identified = items
         .iter()

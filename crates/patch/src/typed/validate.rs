@@ -1,4 +1,4 @@
-//! Is a configuration one that can be applied?
+//! Validation of an object against its type, for apply.
 
 use super::shape::{ListShape, MapShape, MemberType, ValueShape, root, shape};
 use crate::fieldset::PathElement;
@@ -8,23 +8,23 @@ use optik_schema::{Scalar, TypeRef};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// Nobody reads more.
+/// The maximum number of errors that are reported.
 const PROBLEMS_MAX: usize = 100;
 
-/// Whether lists may have two items of one identity. Updates may bring them about.
+/// Whether lists may have items with the same identity. Updates may create them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DuplicateItems {
     Refused,
     Allowed,
 }
 
-/// Everything that is wrong: paths and texts.
+/// The errors: paths and texts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ValidationErrors(Vec<(String, String)>);
 
 impl std::error::Error for ValidationErrors {}
 
-/// One in a line, several in a list.
+/// A single error on one line, several as a list.
 impl fmt::Display for ValidationErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let [(path, text)] = &self.0[..] {
@@ -56,7 +56,7 @@ pub fn validate(
     }
 }
 
-/// Printed only if something is wrong.
+/// A path, rendered only for errors.
 enum ValidationPath<'p> {
     Root,
     Member(&'p ValidationPath<'p>, &'p str),
@@ -111,7 +111,7 @@ impl TypeValidator {
         for (name, value) in members {
             let path = ValidationPath::Member(path, name);
             match map.member(name) {
-                // As upstream, the rest of this object goes unchecked.
+                // As upstream, the rest of this object is not checked.
                 MemberType::Undeclared(_) => {
                     return self.add_error(&path, "field not declared in schema".into());
                 }
@@ -174,7 +174,7 @@ fn scalar_mismatch(scalar: Option<Scalar>, value: &Value) -> Option<String> {
     }
 }
 
-/// A value as `%#v` prints it.
+/// Prints a value as `%#v` does.
 fn go_syntax(value: &Value) -> String {
     match value {
         Value::Null => "interface {}(nil)".into(),

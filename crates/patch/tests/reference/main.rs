@@ -1,4 +1,4 @@
-//! Sequences of applies, beside a reference that is too simple to be wrong.
+//! Sequences of applies, compared with a reference that is too simple to be wrong.
 
 mod model;
 #[path = "../world/mod.rs"]
@@ -28,7 +28,7 @@ fn desired_fields() -> impl Strategy<Value = DesiredFields> {
         })
 }
 
-/// The paths that a manager is recorded to own.
+/// The paths that a manager owns in managedFields.
 fn owned(world: &World, manager: &str) -> BTreeSet<String> {
     let live = world.live.as_ref().map(Managed::from_object);
     let managed = live.map(Result::unwrap).unwrap_or_default();

@@ -1,11 +1,11 @@
-//! A naive reference of server-side apply: fields by path, each with its value and with
-//! everybody who wants it. It knows nothing of types, tries and pruning.
+//! A naive reference of server-side apply: fields by path, each with its value and with all
+//! managers that apply it. It has no types, tries or pruning.
 
 use optik_object::Value;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a manager asks for.
+/// The fields that a manager applies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DesiredFields {
     pub(crate) text: Option<u8>,
@@ -20,7 +20,7 @@ fn word(number: u8) -> String {
 }
 
 impl DesiredFields {
-    /// As the content of an object of the custom kind. What is empty is left out.
+    /// The content of an object of the custom kind. Empty fields are omitted.
     pub(crate) fn content(&self) -> Value {
         let mut spec = json!({});
         if let Some(text) = self.text {
@@ -90,7 +90,8 @@ struct Field {
 }
 
 impl Model {
-    /// Whether it was carried out; otherwise how many fields of others it would change.
+    /// `Ok` if the apply succeeded; otherwise the number of fields of other managers it would
+    /// change.
     pub(crate) fn apply(
         &mut self,
         manager: &str,

@@ -1,4 +1,4 @@
-//! One object, and people who write to it.
+//! Test fixture: one object, and writes to it by several managers.
 #![allow(dead_code, reason = "each test file uses its part of it")]
 
 use optik_object::{Object, Timestamp, Value};
@@ -122,7 +122,7 @@ impl World {
         }
     }
 
-    /// Does not store the outcome.
+    /// Applies without storing the result.
     pub(crate) fn try_apply(
         &self,
         manager: &str,
@@ -152,7 +152,7 @@ impl World {
         apply(&endpoint, &request)
     }
 
-    /// `force` if the name ends with an exclamation mark.
+    /// Forced if the name ends with an exclamation mark.
     pub(crate) fn apply(
         &mut self,
         manager: &str,
@@ -206,7 +206,7 @@ impl World {
         self.write("", manager, new);
     }
 
-    /// A merge patch.
+    /// Applies a merge patch.
     pub(crate) fn patch(&mut self, manager: &str, patch: &Value) {
         self.patch_to("", manager, patch);
     }
@@ -230,7 +230,7 @@ impl World {
             .unwrap_or_default()
     }
 
-    /// Who owns what, in one line: `A m1 .data.a .data.b; U upd .data.c`.
+    /// The owners of all fields, in one line: `A m1 .data.a .data.b; U upd .data.c`.
     pub(crate) fn owners(&self) -> String {
         let Value::Array(list) = self.at("/metadata/managedFields") else {
             return String::new();

@@ -1,7 +1,7 @@
-//! From the JSON of a definition to nodes.
+//! Conversion of the JSON of a CRD schema to a [`Structural`].
 //!
-//! Reading forgives: what is of a wrong type counts as not there, because the types of
-//! a definition's members are checked before.
+//! Conversion is lenient: a member of the wrong type is treated as absent, because the types of the
+//! CRD's members are checked before.
 
 use super::node::{
     AdditionalProperties, DisallowedKeywords, Junctors, ListType, RareKeywords, SchemaTypeName,
@@ -10,7 +10,7 @@ use super::node::{
 use optik_cel::GoRegex;
 use optik_object::{Map, Value};
 
-/// Keywords of JSON schema that no definition may use, as errors name them.
+/// Keywords of JSON schema that no CRD may use, as errors name them.
 const UNSUPPORTED: &[&str] = &[
     "id",
     "additionalItems",
@@ -21,7 +21,7 @@ const UNSUPPORTED: &[&str] = &[
 ];
 
 impl Structural {
-    /// Reads the value of `openAPIV3Schema`.
+    /// Converts the value of `openAPIV3Schema`.
     #[must_use]
     pub fn from_json(value: &Value) -> Self {
         match value {
@@ -71,7 +71,7 @@ fn texts(members: &Map, name: &str) -> Vec<Box<str>> {
     texts.map(Box::from).collect()
 }
 
-/// Sorted, because the map is.
+/// Sorted, because the map is sorted.
 fn properties(members: &Map) -> Vec<(Box<str>, Structural)> {
     let Some(Value::Object(properties)) = members.get("properties") else {
         return Vec::new();
@@ -162,7 +162,7 @@ fn rules(members: &Map) -> Vec<ValidationRule> {
     rules.collect()
 }
 
-/// The keywords that make [`ValueValidation`].
+/// The keywords that are kept in [`ValueValidation`].
 const VALUE_VALIDATION_KEYWORDS: &[&str] = &[
     "format",
     "maximum",

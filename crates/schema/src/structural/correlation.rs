@@ -1,4 +1,5 @@
-//! Which old value a new one comes from, and whether it changed.
+//! Correlation of new values with old ones on updates, for ratcheting (upstream:
+//! `CorrelatedObject`).
 
 use super::node::{ListType, Structural};
 use optik_object::Value;
@@ -6,12 +7,12 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ptr;
 
-/// What is known to have changed or not, by where the new value is. Every place asks whether
-/// what is below it changed: without this, all would be compared again at each.
+/// Whether each new value, by address, has changed. Every level asks whether anything below it has
+/// changed; without the cache, the values below would be compared again at each level.
 #[derive(Default)]
 pub(super) struct ComparisonCache(RefCell<BTreeMap<*const Value, bool>>);
 
-/// A value before the update, and the schema by which its parts are found.
+/// A new value, its old value, and their schema.
 #[derive(Clone, Copy)]
 pub(super) struct CorrelatedValue<'a> {
     pub(super) schema: &'a Structural,
@@ -21,7 +22,7 @@ pub(super) struct CorrelatedValue<'a> {
 }
 
 impl<'a> CorrelatedValue<'a> {
-    /// The member of the old value; `None` if either has none or nobody declared it.
+    /// The correlated member; `None` if either object lacks it or the schema does not declare it.
     pub(super) fn member(self, name: &str) -> Option<Self> {
         Some(Self {
             old: self.old.get(name)?,
@@ -31,7 +32,7 @@ impl<'a> CorrelatedValue<'a> {
         })
     }
 
-    /// The items of a list whose items are known by their keys.
+    /// The correlated items of a list with `x-kubernetes-list-type: map`.
     pub(super) fn items(self) -> Option<CorrelatedItems<'a>> {
         Some(CorrelatedItems {
             new: self.new.as_array()?,
@@ -41,7 +42,7 @@ impl<'a> CorrelatedValue<'a> {
         })
     }
 
-    /// Whether nothing changed. What has no schema counts as changed, as upstream.
+    /// Whether nothing has changed. As upstream, a value without a schema counts as changed.
     pub(super) fn unchanged(self) -> bool {
         if !self.new.is_object() && !self.new.is_array() {
             return self.old == self.new;
@@ -67,7 +68,7 @@ impl<'a> CorrelatedValue<'a> {
                 let same = |items: &CorrelatedItems<'_>| {
                     (0..new.len()).all(|at| items.get(at).is_some_and(CorrelatedValue::unchanged))
                 };
-                // Without items there is nothing that their schema would be asked for.
+                // Empty lists need no schema of the items.
                 old.len() == new.len()
                     && (new.is_empty() || self.items().as_ref().is_some_and(same))
             }
@@ -85,7 +86,7 @@ pub(super) struct CorrelatedItems<'a> {
 }
 
 impl<'a> CorrelatedItems<'a> {
-    /// The item of the old list: known by its keys, never by its place.
+    /// The item correlated with the old item that has the same keys, whatever their indices.
     pub(super) fn get(&self, index: usize) -> Option<CorrelatedValue<'a>> {
         let new = self.new.get(index)?;
         Some(CorrelatedValue {
@@ -97,14 +98,14 @@ impl<'a> CorrelatedItems<'a> {
     }
 }
 
-/// The items of a list by their keys. Of those with the same keys, the first counts.
+/// The items of a list by their keys. Of items with the same keys, the first one counts.
 pub(super) struct MapList<'a> {
     keys: &'a [Box<str>],
     items: BTreeMap<String, &'a Value>,
 }
 
 impl<'a> MapList<'a> {
-    /// `None` if the items of the list are not known by keys.
+    /// `None` if the list has no list type `map`.
     pub(super) fn new(schema: &'a Structural, list: &'a [Value]) -> Option<Self> {
         if schema.list != ListType::Map {
             return None;
@@ -117,13 +118,13 @@ impl<'a> MapList<'a> {
         Some(Self { keys, items })
     }
 
-    /// The item with the keys of another.
+    /// The item with the same keys as `other`.
     pub(super) fn get(&self, other: &Value) -> Option<&'a Value> {
         self.items.get(&key(self.keys, other)).copied()
     }
 }
 
-/// What an item is known by, as text: one line for each key, empty if the item has none.
+/// The keys of an item, as text: one line for each key, empty if the item lacks it.
 fn key(keys: &[Box<str>], item: &Value) -> String {
     let values = keys.iter().map(|name| item.get(&**name));
     let mut text = String::new();
@@ -185,7 +186,7 @@ mod tests {
                 new,
                 cache: judged,
             };
-            // Asked twice, it says the same.
+            // The second answer comes from the cache and is the same.
             (before.unchanged(), before.unchanged())
         };
         let (one, other) = (json!({"a": "x", "b": 1}), json!({"a": "y", "b": 1}));

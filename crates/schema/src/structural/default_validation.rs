@@ -1,4 +1,4 @@
-//! Defaults must be values that their own place would take.
+//! Validation of the defaults in a CRD schema: each must be valid at its own position.
 
 use super::embedded;
 use super::node::Structural;
@@ -8,8 +8,7 @@ use super::structural_path::StructuralPath;
 use super::validate::{ValidationOptions, validate};
 use optik_object::{FieldError, Value};
 
-/// Everything that is wrong with the defaults of a schema. `pruned`: they may not have
-/// members that nobody declared.
+/// Validates the defaults of a schema. `pruned`: they must not have undeclared members.
 #[must_use]
 pub fn check_defaults(schema: &Structural, path: &str, pruned: bool) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -59,7 +58,7 @@ fn visit(
     }
     let of_properties = at.member("properties");
     for (name, child) in &node.properties {
-        // What a resource says of its metadata is checked with the metadata.
+        // Defaults of `metadata`, `apiVersion` and `kind` are checked elsewhere.
         let metadata = resource && matches!(&**name, "metadata" | "apiVersion" | "kind");
         if !metadata {
             visit(
@@ -73,7 +72,8 @@ fn visit(
     }
 }
 
-/// A default keeps the rules of its place: as if nothing had changed, and as if it were new.
+/// The failures of the CEL rules for a default, which is checked both as an unchanged value and as
+/// a new one.
 fn broken_rules(node: &Structural, default: &Value, resource: bool, path: &str) -> Vec<FieldError> {
     let Some(rules) = RuleTree::compile_at(node, resource) else {
         return Vec::new();

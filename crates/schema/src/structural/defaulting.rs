@@ -1,9 +1,9 @@
-//! Defaults, and nulls that mean nothing.
+//! Defaulting of custom resources, and removal of nulls that are not nullable.
 
 use super::node::Structural;
 use optik_object::Value;
 
-/// Drops nulls of members that cannot be null and have no default to take.
+/// Drops null members that are not nullable and have no default.
 pub fn prune_non_nullable_nulls(schema: &Structural, value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -29,7 +29,7 @@ pub fn prune_non_nullable_nulls(schema: &Structural, value: &mut Value) {
     }
 }
 
-/// Sets what is missing and has a default, wherever the object around it is there.
+/// Sets missing members that have a default, in every object that is present.
 pub fn apply_defaults(schema: &Structural, value: &mut Value) {
     match value {
         Value::Object(members) => {
@@ -61,7 +61,7 @@ pub fn apply_defaults(schema: &Structural, value: &mut Value) {
     }
 }
 
-/// A value of a list or a map.
+/// Applies defaults to an item of a list or a value of a map.
 fn apply_value_defaults(schema: Option<&Structural>, value: &mut Value) {
     let Some(schema) = schema else { return };
     if value.is_null()

@@ -1,4 +1,4 @@
-//! Resources inside of resources: their type and their metadata.
+//! Embedded resources (`x-kubernetes-embedded-resource`): their type and their metadata.
 
 use super::node::Structural;
 use super::structural_path::StructuralPath;
@@ -6,7 +6,7 @@ use crate::builtin::builtin_type;
 use crate::unknown_fields::prune;
 use optik_object::{FieldError, Map, Value, dns1035_label};
 
-/// Every embedded resource has a type; its metadata is cut to what metadata is.
+/// Validates apiVersion and kind of every embedded resource.
 #[must_use]
 pub fn check_embedded(schema: &Structural, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -83,7 +83,7 @@ fn check_text(name: &str, text: &str, path: String, errors: &mut Vec<FieldError>
     }
 }
 
-/// Drops what is no metadata from the metadata of embedded resources.
+/// Drops unknown fields from the metadata of embedded resources.
 pub fn coerce_embedded_metadata(schema: &Structural, value: &mut Value) {
     match value {
         Value::Object(members) => {

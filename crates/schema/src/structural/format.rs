@@ -1,11 +1,11 @@
-//! Formats of strings, as far as a definition can ask for them.
+//! The string formats that a CRD schema can require.
 
 use super::node::SchemaTypeName;
 use optik_cel::GoRegex;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::sync::LazyLock;
 
-/// Spelt without hyphens.
+/// The formats, without hyphens.
 const STRING_FORMATS: &[&str] = &[
     "bsonobjectid",
     "uri",
@@ -35,7 +35,7 @@ const STRING_FORMATS: &[&str] = &[
     "k8slongname",
 ];
 
-/// Whether a format is checked for a type; others are ignored.
+/// Whether a format is checked for a type; other formats are ignored.
 #[must_use]
 pub fn is_known_format(type_name: &SchemaTypeName, format: &str) -> bool {
     match type_name {
@@ -50,7 +50,7 @@ pub(super) fn is_string_format(format: &str) -> bool {
     STRING_FORMATS.contains(&without_hyphens(format).as_str())
 }
 
-/// Hyphens do not matter.
+/// Removes hyphens, which are ignored in format names.
 fn without_hyphens(format: &str) -> String {
     format.chars().filter(|c| *c != '-').collect()
 }
@@ -82,7 +82,7 @@ pub(super) fn matches(format: &str, text: &str) -> bool {
         "datetime" => is_date_time(text),
         "k8sshortname" => text.len() <= 63 && PATTERNS.short_name.matches(text),
         "k8slongname" => text.len() <= 253 && PATTERNS.long_name.matches(text),
-        // A password can be anything, and so can what is not known.
+        // `password` accepts any string, and so do unknown formats.
         _ => true,
     }
 }
@@ -143,7 +143,7 @@ static PATTERNS: LazyLock<Patterns> = LazyLock::new(|| {
     }
 });
 
-/// An absolute path, or anything behind a scheme.
+/// An absolute path, or anything after a scheme.
 fn is_request_uri(text: &str) -> bool {
     let clean = !text.bytes().any(|b| b.is_ascii_control());
     let escaped = text.split('%').skip(1).all(|rest| {
@@ -307,7 +307,7 @@ fn is_date_time(text: &str) -> bool {
     }
 }
 
-/// As Go spells it (`1h30m`), or as people do (`3 days`).
+/// A duration as Go writes it (`1h30m`), or in words (`3 days`).
 fn is_duration(text: &str) -> bool {
     is_go_duration(text) || PATTERNS.human_duration.matches(text)
 }

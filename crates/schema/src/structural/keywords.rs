@@ -1,4 +1,4 @@
-//! Which keywords a definition's schema may use where.
+//! Validation of the keywords of a CRD schema: which ones are allowed where.
 
 use super::node::{AdditionalProperties, ListType, SchemaTypeName, Structural};
 use super::rules::is_valid_field_path;
@@ -6,17 +6,17 @@ use super::structural_path::StructuralPath;
 use optik_object::{FieldError, Value};
 use std::collections::BTreeSet;
 
-/// How many keys of a list may be quoted, all errors together.
+/// The maximum number of list keys quoted in all errors together.
 const QUOTED_KEYS_MAX: usize = 100_000;
 
-/// What is forgiven because the stored definition does it already.
+/// The errors that are ratcheted because the stored CRD already has them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ratcheting {
-    /// Types that are none.
+    /// Invalid types.
     pub types: bool,
-    /// Sets whose items are not atomic.
+    /// Lists of type `set` whose items are not atomic.
     pub sets: bool,
-    /// Keys of lists that may be missing or null.
+    /// List keys that may be missing or null.
     pub list_keys: bool,
 }
 
@@ -29,7 +29,7 @@ const REASONS: &[&str] = &[
     "FieldValueRequired",
 ];
 
-/// Everything that is wrong, `path` being where the schema is in its definition.
+/// Validates the keywords of a schema. `path` is the path of the schema in its CRD.
 #[must_use]
 pub fn check_keywords(schema: &Structural, path: &str, lenient: Ratcheting) -> Vec<FieldError> {
     let mut checker = KeywordChecker {
@@ -40,12 +40,12 @@ pub fn check_keywords(schema: &Structural, path: &str, lenient: Ratcheting) -> V
     checker.errors
 }
 
-/// Where in a resource the schema stands.
+/// The position of a schema in a resource.
 #[derive(Clone, Copy)]
 struct SchemaPosition<'a> {
     root: bool,
     in_metadata: bool,
-    /// Why no defaults may be here.
+    /// Why defaults are forbidden here.
     no_defaults: Option<NoDefaults<'a>>,
 }
 
@@ -316,7 +316,7 @@ impl KeywordChecker {
                     .collect::<Vec<_>>(),
             )
         };
-        // Each error quotes the whole list, so a long one is quoted a few times only.
+        // Each error quotes the whole list of keys, so a long list is quoted only a few times.
         let mut quotes_left = 1 + QUOTED_KEYS_MAX / keys.len().max(1);
         let mut seen = BTreeSet::new();
         for key in keys {
@@ -348,7 +348,8 @@ impl KeywordChecker {
         }
     }
 
-    /// What identifies an item is always there.
+    /// Checks that what identifies an item is always present: items of sets, and the keys of items
+    /// of maps.
     fn check_identity(&mut self, node: &Structural, at: &StructuralPath<'_>) {
         let (ListType::Set | ListType::Map, Some(items)) = (node.list, node.items.as_deref())
         else {

@@ -1,11 +1,11 @@
-//! Lists that are sets or maps: no item comes twice.
+//! Validation of lists of type `set` and `map`: no duplicate items.
 
 use super::node::{ListType, Structural};
 use super::structural_path::StructuralPath;
 use optik_object::{FieldError, Map, Value};
 use std::collections::BTreeMap;
 
-/// Every item that was there before, at its second coming.
+/// Reports every duplicated item once, at its second occurrence.
 #[must_use]
 pub fn check_lists(schema: &Structural, value: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -14,7 +14,7 @@ pub fn check_lists(schema: &Structural, value: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// More is not told.
+/// The maximum number of errors that are reported.
 const ERRORS_MAX: usize = 1000;
 
 fn visit(
@@ -52,7 +52,7 @@ fn visit(
     }
 }
 
-/// The places of second comings.
+/// The indices of second occurrences.
 fn duplicate_indices<'v>(values: impl Iterator<Item = &'v Value>) -> Vec<usize> {
     let mut times: BTreeMap<String, usize> = BTreeMap::new();
     let mut places = Vec::new();

@@ -1,9 +1,9 @@
-//! The schema of a custom kind, compiled once from its definition: what is kept, what is
-//! filled in, what is refused.
+//! Structural schemas of CRDs (CustomResourceDefinitions): pruning, defaulting and validation of
+//! custom resources.
 //!
-//! A [`Structural`] is a tree of small nodes. What few nodes have is boxed, so that a
-//! thousand definitions fit in memory; descriptions are not kept at all. Patterns are
-//! compiled when they are first used.
+//! A [`Structural`] is a tree of small nodes, converted once from the CRD. Rare keywords are boxed,
+//! so that a thousand CRDs fit in memory; descriptions are not kept at all. Patterns are compiled
+//! on first use.
 
 mod convert;
 mod correlation;

@@ -1,9 +1,9 @@
-//! One place of a custom schema.
+//! `Structural`: a node of a structural schema.
 
 use optik_cel::GoRegex;
 use optik_object::Value;
 
-/// A place of a schema, and everything below it.
+/// A structural schema with everything below it.
 #[derive(Clone, Debug, Default)]
 pub struct Structural {
     pub type_name: SchemaTypeName,
@@ -14,19 +14,19 @@ pub struct Structural {
     pub embedded: bool,
     /// `x-kubernetes-preserve-unknown-fields`
     pub preserve: bool,
-    /// A title is there; what it says is kept with the definition.
+    /// Whether there is a title; its text is kept only in the CRD.
     pub(super) has_title: bool,
     pub(super) has_description: bool,
     pub list: ListType,
     /// Sorted by name.
     pub properties: Vec<(Box<str>, Structural)>,
     pub items: Option<Box<Structural>>,
-    /// What values must look like.
+    /// The value validations.
     pub value_validation: Option<Box<ValueValidation>>,
     pub(super) rare: Option<Box<RareKeywords>>,
 }
 
-/// What most places do not have.
+/// Keywords that most nodes lack.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RareKeywords {
     pub(super) default: Option<Value>,
@@ -34,13 +34,13 @@ pub(super) struct RareKeywords {
     pub(super) list_keys: Vec<Box<str>>,
     /// `x-kubernetes-map-type`
     pub(super) map_type: Option<Box<str>>,
-    /// A list type that there is none of.
+    /// An invalid `x-kubernetes-list-type`.
     pub(super) unknown_list_type: Option<Box<str>>,
     pub(super) rules: Vec<ValidationRule>,
     pub(super) disallowed: DisallowedKeywords,
 }
 
-/// Members that a definition must not have in some or all places.
+/// Keywords that a CRD schema must not have in some or all positions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DisallowedKeywords {
     /// Keywords of JSON schema that are not supported: `$ref`, `definitions`.
@@ -63,7 +63,7 @@ pub enum SchemaTypeName {
     Integer,
     Number,
     Boolean,
-    /// Nothing that a schema may say.
+    /// Not a valid type.
     Other(Box<str>),
 }
 
@@ -75,7 +75,7 @@ pub enum ListType {
     Atomic,
     Set,
     Map,
-    /// Nothing that a schema may say.
+    /// Not a valid list type.
     Other,
 }
 
@@ -109,7 +109,7 @@ pub struct ValueValidation {
     pub junctors: Option<Box<Junctors>>,
 }
 
-/// Combinations of further validations of the same value.
+/// Combinations of further validations of the same value: `allOf`, `anyOf`, `oneOf`, `not`.
 #[derive(Clone, Debug, Default)]
 pub struct Junctors {
     pub all_of: Vec<Structural>,
@@ -118,7 +118,7 @@ pub struct Junctors {
     pub not: Option<Structural>,
 }
 
-/// One of `x-kubernetes-validations`.
+/// A rule of `x-kubernetes-validations`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ValidationRule {
     pub rule: String,
@@ -177,7 +177,7 @@ impl Structural {
         self.rare.as_ref()?.additional.as_ref()
     }
 
-    /// The schema of members that are not declared by name.
+    /// The schema of members without a property schema.
     #[must_use]
     pub fn additional_schema(&self) -> Option<&Self> {
         match self.additional()? {
@@ -219,7 +219,7 @@ impl Structural {
         self.rare.as_ref().map_or(&NONE, |rare| &rare.disallowed)
     }
 
-    /// As a definition spells it.
+    /// The list type as spelled in the CRD.
     pub(super) fn list_type_text(&self) -> Option<&str> {
         match self.list {
             ListType::Unset => None,
@@ -234,12 +234,12 @@ impl Structural {
         self.value_validation.as_ref()?.junctors.as_deref()
     }
 
-    /// The schema of a member, declared or not.
+    /// The schema of a member, from `properties` or `additionalProperties`.
     pub(super) fn member(&self, name: &str) -> Option<&Self> {
         self.property(name).or_else(|| self.additional_schema())
     }
 
-    /// Whether this place or one below it, junctors included, is as asked.
+    /// Whether `test` holds for this node or any node below it, junctors included.
     pub fn any(&self, test: &mut dyn FnMut(&Self) -> bool) -> bool {
         if test(self) {
             return true;
@@ -258,7 +258,7 @@ impl Structural {
         branches.any(|branch| branch.any(test))
     }
 
-    /// Whether no keyword is used that cannot be understood.
+    /// Whether the schema has no unsupported keywords.
     #[must_use]
     pub fn is_supported(&self) -> bool {
         !self.any(&mut |node| {
@@ -267,7 +267,7 @@ impl Structural {
         })
     }
 
-    /// Whether any rule must be run for objects of this schema.
+    /// Whether the schema has any CEL rule.
     #[must_use]
     pub fn has_rules(&self) -> bool {
         self.any(&mut |node| !node.rules().is_empty())

@@ -1,9 +1,9 @@
-//! Numbers as Go's validation sees them.
+//! JSON numbers with the semantics of Go's validation.
 
 use super::node::SchemaTypeName;
 use optik_object::Value;
 
-/// A JSON number: whole if it is written without a fraction and fits.
+/// A JSON number: whole if it is written without a fraction and fits 64 bits.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Number {
     Whole(i64),
@@ -27,7 +27,7 @@ impl Number {
         }
     }
 
-    /// As `%v` prints it.
+    /// Prints the number as `%v` does.
     pub(super) fn to_go_string(self) -> String {
         match self {
             Self::Whole(whole) => whole.to_string(),
@@ -42,7 +42,7 @@ impl Number {
         }
     }
 
-    /// Whether it fits a type with a format.
+    /// Whether the number is in the range of a type with a format.
     pub(super) fn fits(self, type_name: &SchemaTypeName, format: &str) -> bool {
         match (type_name, format) {
             (SchemaTypeName::Integer, "int32") => {
@@ -71,7 +71,7 @@ impl Number {
         }
     }
 
-    /// A bound, in the terms of the number that is compared with it.
+    /// Converts a bound to the representation of the number it is compared with.
     pub(super) fn bound(self, bound: f64) -> Self {
         match self {
             #[expect(clippy::cast_possible_truncation, reason = "as Go converts it")]
@@ -80,7 +80,7 @@ impl Number {
         }
     }
 
-    /// Only compared with bounds that [`Self::bound`] made.
+    /// `other` must come from [`Self::bound`].
     pub(super) fn cmp(self, other: Self) -> std::cmp::Ordering {
         match (self, other) {
             (Self::Whole(a), Self::Whole(b)) => a.cmp(&b),
@@ -107,7 +107,7 @@ impl Number {
     }
 }
 
-/// Whole, or so close to it that the difference is one of representation.
+/// Whether a float is whole, within the error of the representation.
 fn is_whole(float: f64) -> bool {
     const SAFE: f64 = 9_007_199_254_740_991.0;
     if !float.is_finite() || float.abs() > SAFE {

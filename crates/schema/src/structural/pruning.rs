@@ -1,17 +1,17 @@
-//! Members that nobody declared.
+//! Pruning of custom resources: removal of fields the schema does not declare.
 
 use super::node::Structural;
 use optik_object::{Map, Value};
 
-/// What every resource has, whatever its schema says.
+/// The members that every resource has, whatever its schema declares.
 const RESOURCE_MEMBERS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Drops members that are not declared. `root`: the value is a whole resource.
+/// Drops undeclared members. `root`: the value is a whole resource.
 pub fn prune_structural(schema: &Structural, value: &mut Value, root: bool) {
     walk(schema, value, root, None);
 }
 
-/// Drops them and says what they were, sorted: `spec.ports[1].bogus`.
+/// Drops undeclared members and returns their paths, sorted: `spec.ports[1].bogus`.
 pub fn prune_structural_tracking_unknown(
     schema: &Structural,
     value: &mut Value,
@@ -40,19 +40,19 @@ fn walk(
     walk.found.unwrap_or_default()
 }
 
-/// More of them are dropped without a word.
+/// The maximum number of paths that are returned; further members are dropped, too.
 const UNKNOWN_FIELDS_MAX: usize = 128;
 
-/// What stays although nobody declared it.
+/// The undeclared members that are kept.
 #[derive(Clone, Copy, Default)]
 struct PruneOptions {
-    /// Type and metadata, as every resource has them.
+    /// apiVersion, kind and metadata, which every resource has.
     resource: bool,
     all: bool,
 }
 
 struct Pruner {
-    /// The names of what is dropped, if somebody asks.
+    /// The paths of dropped members, if they are to be recorded.
     found: Option<Vec<String>>,
     path: String,
 }
@@ -67,11 +67,12 @@ impl Pruner {
             Value::Object(members) => self.members(schema, members, keeping),
             Value::Array(items) => {
                 let of_items = schema.and_then(|schema| schema.items.as_deref());
-                // What is preserved has nothing to prune where nothing is declared.
+                // With unknown fields preserved and no schema for the items, there is nothing to
+                // prune.
                 if of_items.is_none() && keeping.all {
                     return;
                 }
-                // Items of a list that preserves preserve, too.
+                // `preserve-unknown-fields` of a list applies to its items.
                 let keeping = PruneOptions {
                     resource: false,
                     all: keeping.all,
@@ -176,7 +177,7 @@ mod tests {
         );
     }
 
-    /// Assertion 31: what is preserved stays, what is declared below it is pruned again.
+    /// Assertion 31: unknown fields are preserved, but declared fields below them are pruned again.
     #[test]
     fn pruning_keeps_preserved_unknown_fields() {
         check(

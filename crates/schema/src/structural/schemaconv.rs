@@ -1,4 +1,5 @@
-//! The same schema in the terms of server-side apply: who owns what of a list or a map.
+//! Conversion of a structural schema to a typed schema for server-side apply (upstream:
+//! `schemaconv`).
 
 use super::node::{ListType, SchemaTypeName, Structural};
 use crate::builtin::builtin_type;
@@ -8,7 +9,7 @@ use crate::type_node::{
     Untyped,
 };
 
-/// The types of the fields of a custom kind.
+/// The types of the fields of a custom resource.
 #[must_use]
 pub fn to_typed_schema(root: &Structural) -> Schema {
     let mut builder = SchemaBuilder::default();
@@ -97,14 +98,14 @@ fn list(node: &Structural, builder: &mut SchemaBuilder) -> TypeId {
     builder.list(of, item)
 }
 
-/// Metadata is the same for every kind.
+/// Metadata has the same type in every kind.
 fn metadata(builder: &mut SchemaBuilder) -> Option<TypeId> {
     let some = builtin_type("", "v1", "ConfigMap")?;
     let field = some.field("metadata")?;
     Some(copy(some.at(field.of), builder))
 }
 
-/// A type of another schema. Metadata does not refer to itself.
+/// Copies a type from another schema. The type of metadata is not recursive.
 fn copy(of: TypeRef<'_>, builder: &mut SchemaBuilder) -> TypeId {
     match of.node() {
         TypeNode::Scalar(scalar) => builder.scalar(*scalar),

@@ -1,8 +1,8 @@
-//! Where in a value or a schema something is; spelt out only when somebody asks.
+//! Paths in values and schemas, rendered as text only when needed.
 
 use std::fmt::Write;
 
-/// A step from its parent.
+/// A path as a step from its parent.
 #[derive(Clone, Copy)]
 pub(super) struct StructuralPath<'a> {
     parent: Option<&'a StructuralPath<'a>>,
@@ -11,7 +11,7 @@ pub(super) struct StructuralPath<'a> {
 
 #[derive(Clone, Copy)]
 enum StructuralPathStep<'a> {
-    /// The text a path begins with; may be empty.
+    /// The text at the start of a path; may be empty.
     Root(&'a str),
     /// `.name`
     Member(&'a str),
@@ -48,7 +48,7 @@ impl<'a> StructuralPath<'a> {
         }
     }
 
-    /// `spec.ports[1].name`; empty at a root without a text.
+    /// Renders the path: `spec.ports[1].name`. Empty for a root without text.
     pub(super) fn render(&self) -> String {
         let mut out = String::new();
         self.write(&mut out);
@@ -77,5 +77,5 @@ impl<'a> StructuralPath<'a> {
     }
 }
 
-/// What Go prints for a path that is not there.
+/// What Go prints for a nil path.
 pub(super) const NIL_PATH: &str = "<nil>";

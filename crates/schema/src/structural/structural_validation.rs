@@ -1,10 +1,10 @@
-//! Is a schema structural? Everything is declared once, outside of the junctors.
+//! Validation that a CRD schema is structural: every field is declared once, outside of junctors.
 
 use super::node::{Junctors, SchemaTypeName, Structural};
 use super::structural_path::StructuralPath;
 use optik_object::FieldError;
 
-/// Everything that is wrong, sorted, `path` being where the schema is in its definition.
+/// Returns the sorted errors. `path` is the path of the schema in its CRD.
 #[must_use]
 pub fn check_structural(schema: &Structural, path: &str) -> Vec<FieldError> {
     let mut errors = Vec::new();
@@ -17,7 +17,7 @@ pub fn check_structural(schema: &Structural, path: &str) -> Vec<FieldError> {
     errors
 }
 
-/// Reads an unsupported keyword as an error of the whole; upstream stops there.
+/// The position of a schema: the root, the items of a list, or the value of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SchemaLevel {
     Root,
@@ -113,7 +113,7 @@ fn check_types(
     }
 }
 
-/// Metadata is what it is; a schema can restrict names only.
+/// The schema of metadata can restrict only the names; apiVersion and kind must be strings.
 fn check_resource_members(
     node: &Structural,
     level: SchemaLevel,
@@ -171,7 +171,7 @@ fn restricts_names_only(metadata: &Structural) -> bool {
         && metadata.rules().is_empty()
 }
 
-/// Whether keywords are there but have no effect.
+/// Whether no keyword is set to a value that has an effect.
 fn has_no_effect(checks: &super::node::ValueValidation) -> bool {
     let bounds = [checks.maximum, checks.minimum, checks.multiple_of];
     let counts = [
@@ -192,7 +192,7 @@ fn has_no_effect(checks: &super::node::ValueValidation) -> bool {
         && !(checks.unique_items || checks.exclusive_maximum || checks.exclusive_minimum)
 }
 
-/// The two ways in which the types of an int-or-string may be spelt out.
+/// The two allowed ways to spell out the types of an int-or-string.
 #[derive(Clone, Copy, Default)]
 struct IntOrStringExceptions {
     any_of: bool,
@@ -271,7 +271,7 @@ fn check_branches(list: &[Structural], at: StructuralPath<'_>, errors: &mut Vec<
     }
 }
 
-/// Below a junctor only values are judged; nothing is declared.
+/// Checks a schema in a junctor: it may only validate values, not declare anything.
 fn check_nested_value_validation(
     node: &Structural,
     except: IntOrStringExceptions,
@@ -341,7 +341,7 @@ fn check_nested_value_validation(
     }
 }
 
-/// What a junctor mentions is declared outside of it.
+/// Checks that every field in a junctor is declared outside of it.
 fn check_completeness(
     junctors: &Junctors,
     declared: &Structural,

@@ -1,7 +1,7 @@
-//! Are values what a schema says? If not, which words does Go find?
+//! Validation of custom resources against their structural schema, with Go's error messages.
 //!
-//! Follows upstream's validator step by step where its order can be seen: which errors
-//! come first, which alternatives count as closest, what is said twice.
+//! Follows upstream's validator step by step where its order is visible: the order of errors, the
+//! choice of the closest alternative, and repeated errors.
 
 use super::correlation::{ComparisonCache, CorrelatedValue};
 use super::format;
@@ -10,16 +10,16 @@ use super::number::Number;
 use super::structural_path::{NIL_PATH, StructuralPath};
 use optik_object::{FieldError, FieldErrorKind, Map, Value, quote};
 
-/// What to check, and how the result is told.
+/// The options of a validation.
 #[derive(Clone, Copy)]
 pub struct ValidationOptions<'a> {
-    /// What the paths of errors begin with: empty, or `status`.
+    /// The prefix of the paths of errors: empty, or `status`.
     pub base: &'a str,
-    /// The value before an update: what has not changed since is not complained about.
+    /// The value before an update: errors of unchanged values are ratcheted.
     pub old: Option<&'a Value>,
 }
 
-/// Everything that is wrong with a value.
+/// Validates a value.
 #[must_use]
 pub fn validate(schema: &Structural, value: &Value, how: ValidationOptions<'_>) -> Vec<FieldError> {
     let judged = ComparisonCache::default();
@@ -37,15 +37,15 @@ pub fn validate(schema: &Structural, value: &Value, how: ValidationOptions<'_>) 
         .collect()
 }
 
-/// Something wrong, as it is told and as it is compared.
+/// A validation error, with the text that is reported and the text that is compared.
 #[derive(Clone, Debug)]
 struct SchemaViolation {
-    /// Where, in the value: `.a` and `a` are the same place. `None`: nowhere.
+    /// The path in the value; `.a` and `a` are equal. `None` if the error has no path.
     place: Option<String>,
     kind: FieldErrorKind,
-    /// What two complaints are the same by.
+    /// Errors with the same message are duplicates.
     message: String,
-    /// What is told of the message.
+    /// The part of the message that is reported.
     detail: String,
 }
 
@@ -63,10 +63,10 @@ impl SchemaViolation {
     }
 }
 
-/// More is not told: every error is compared with all others.
+/// The maximum number of errors that are reported. Every error is compared with all others.
 const ERRORS_MAX: usize = 1000;
 
-/// What a check found, and how much it had to like.
+/// The errors of a check, and the number of checks that counted as matches.
 #[derive(Debug, Default)]
 struct ValidationResult {
     errors: Vec<SchemaViolation>,
@@ -100,7 +100,7 @@ impl ValidationResult {
         self.errors.is_empty()
     }
 
-    /// An error about a value, with the whole sentence.
+    /// Adds an error about a value, with the whole sentence as the detail.
     fn refuse(&mut self, at: &StructuralPath<'_>, value: Value, sentence: &str) {
         let place = at.render();
         let message = format!("{place} in body {sentence}");
@@ -112,7 +112,7 @@ impl ValidationResult {
         });
     }
 
-    /// An error of a kind that has words of its own.
+    /// Adds an error of a kind that has its own detail.
     fn refuse_as(&mut self, at: &StructuralPath<'_>, sentence: &str, error: FieldError) {
         let place = at.render();
         self.add(SchemaViolation {
@@ -123,7 +123,7 @@ impl ValidationResult {
         });
     }
 
-    /// An error that is nobody's in particular.
+    /// Adds an error without a path.
     fn add_message(&mut self, message: String) {
         self.add(SchemaViolation {
             place: None,
@@ -134,7 +134,7 @@ impl ValidationResult {
     }
 }
 
-/// Checks a value; what was wrong with it before the update, too, is forgiven.
+/// Validates a value. Errors are dropped if the value is unchanged by the update.
 fn ratcheted(
     schema: &Structural,
     value: &Value,
@@ -191,7 +191,7 @@ fn validate_value(
     outcome
 }
 
-/// Formats that are not known are not checked.
+/// The format to check; empty for unknown formats.
 fn supported_format(schema: &Structural) -> &str {
     let format = schema.format();
     let type_name = if schema.int_or_string {
@@ -320,7 +320,7 @@ fn check_scalar(
     }
 }
 
-/// Only the first of these is told.
+/// Reports only the first violation.
 fn check_text(
     checks: &ValueValidation,
     text: &str,
@@ -349,7 +349,7 @@ fn check_text(
     }
 }
 
-/// The format of a number counts only if the type is one of numbers.
+/// The type and format that limit a number. The format counts only with a numeric type.
 fn number_format<'f>(schema: &Structural, format: &'f str) -> (SchemaTypeName, &'f str) {
     if schema.int_or_string {
         return (SchemaTypeName::Unset, "");
@@ -375,7 +375,7 @@ fn check_range(
     }
 }
 
-/// Whether a number, or a bound, is of the type and format of the place.
+/// Checks that a number, or a bound, fits the type and format of the schema.
 fn in_range(
     schema: &Structural,
     format: &str,
@@ -522,7 +522,7 @@ fn check_enum(
     outcome.refuse_as(at, &format!("should be one of {shown:?}"), error);
 }
 
-/// Numbers are the same in whatever form; null is never.
+/// Whether two values are equal: numbers compare by value, null equals nothing.
 fn is_same(known: &Value, value: &Value) -> bool {
     match (Number::from_value(known), Number::from_value(value)) {
         (Some(known), Some(value)) => match (known, value) {
@@ -611,8 +611,8 @@ fn check_count(
     }
 }
 
-/// The branches look at the same value; what is below them is compared with what was
-/// there before, they themselves are not.
+/// Validates the branches. All of them apply to the same value; the values below are correlated
+/// with the old ones, the branches themselves are not.
 fn check_junctors(
     junctors: &Junctors,
     value: &Value,

@@ -1,4 +1,5 @@
-//! From credentials to a user.
+//! Authentication: client certificates, bearer tokens and anonymous requests (the authenticators of
+//! this crate).
 
 use crate::handler::Handler;
 use http::HeaderMap;
@@ -11,22 +12,22 @@ use std::sync::{Arc, LazyLock};
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-/// What else is known of a user who came with a certificate.
+/// The key of the user's extra field that identifies the client certificate.
 const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What a connection itself says about its client.
+/// The identity that the connection itself provides.
 #[derive(Debug)]
 pub(crate) enum ConnectionIdentity {
     Unknown,
-    /// A certificate by one of our authorities.
+    /// A certificate signed by one of our client certificate authorities.
     Certificate {
         user: Arc<User>,
         expires: UnixMillis,
     },
-    /// A certificate by somebody else, or none where nobody may be anonymous: only a
-    /// token can help.
+    /// A certificate of an unknown authority, or none where anonymous requests are not allowed:
+    /// only a bearer token can authenticate the request.
     Rejected,
-    /// Somebody on this machine, on the port that asks for nothing.
+    /// A client on this machine, on the port without TLS and authentication.
     Local(Arc<User>),
 }
 
@@ -35,7 +36,7 @@ impl ConnectionIdentity {
         Self::Local(Arc::new(User::admin()))
     }
 
-    /// What it counts for where strangers are let in, or not.
+    /// The identity under the given setting for anonymous requests.
     pub(crate) fn with_anonymous(self, allowed: bool) -> Self {
         match self {
             Self::Unknown if !allowed => Self::Rejected,
@@ -44,20 +45,21 @@ impl ConnectionIdentity {
     }
 }
 
-/// What somebody was believed by.
+/// The credential by which a request was authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Credential<'a> {
-    /// What cannot end while the server runs: the port, the file of tokens, nothing at all.
+    /// A credential that cannot expire while the server runs: the port, the token file, or no
+    /// credential.
     Permanent,
-    /// A certificate, good until then.
+    /// A client certificate, valid until this time.
     Certificate(UnixMillis),
-    /// A token that the handler knows.
+    /// A token that the handler verified.
     Token(&'a [u8]),
 }
 
-/// The client certificate first, then the bearer token. Nothing at all is anonymous;
-/// something that proves nothing is refused, so that a typing error does not look like
-/// missing permissions.
+/// Authenticates with the client certificate first, then with the bearer token. A request without
+/// credentials is anonymous; a request with invalid credentials gets 401, so that a typing error
+/// does not look like missing permissions.
 pub(crate) fn authenticate<'a, H: Handler>(
     identity: &ConnectionIdentity,
     headers: &'a HeaderMap,
@@ -66,7 +68,7 @@ pub(crate) fn authenticate<'a, H: Handler>(
     clock: &dyn Clock,
 ) -> Result<(Arc<User>, Credential<'a>), Status> {
     match identity {
-        // Who brings credentials wants to be known by them.
+        // On the loopback port, a bearer token takes precedence over the identity of the port.
         ConnectionIdentity::Local(user) if bearer_token(headers).is_none() => {
             return Ok((Arc::clone(user), Credential::Permanent));
         }
@@ -88,7 +90,7 @@ pub(crate) fn authenticate<'a, H: Handler>(
     if let Some(user) = tokens.user_for(token) {
         return Ok((Arc::clone(user), Credential::Permanent));
     }
-    // A token that was revoked elsewhere must not be believed because nobody told us.
+    // A revoked token must be rejected even if the revocation has not reached this server yet.
     handler.ensure_tokens_current()?;
     let user = handler.authenticate(token);
     let user = user.ok_or_else(Status::unauthorized)?;
@@ -100,7 +102,7 @@ fn anonymous() -> Arc<User> {
     Arc::clone(&NOBODY)
 }
 
-/// The token of `AuthorizationMode: Bearer …`; other schemes are as good as nothing.
+/// The token of `Authorization: Bearer …`; other schemes are ignored.
 fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION)?.as_bytes().trim_ascii();
     let mut words = value.split(|byte| *byte == b' ');
@@ -109,7 +111,7 @@ fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     bearer.then_some(token)
 }
 
-/// Whether there is a space too many before a token, which then is none.
+/// Whether the header has extra space before the token, for which the token is ignored.
 pub(crate) fn has_ignored_token(headers: &HeaderMap) -> bool {
     let value = headers
         .get(AUTHORIZATION)
@@ -121,8 +123,8 @@ pub(crate) fn has_ignored_token(headers: &HeaderMap) -> bool {
     bearer && words.next().is_some_and(<[u8]>::is_empty) && words.any(|word| !word.is_empty())
 }
 
-/// The user in a certificate whose signatures have been checked: the common name, in
-/// the groups that its organizations name.
+/// The user of a certificate whose signatures have been verified: the common name is the user name,
+/// the organizations are the groups.
 pub(crate) fn identity_from_certificate(certificate: &CertificateDer<'_>) -> ConnectionIdentity {
     let fingerprint = Sha256::digest(certificate);
     let Ok((_, certificate)) = X509Certificate::from_der(certificate) else {
@@ -164,7 +166,7 @@ mod tests {
     use optik_apiserver::{ApiRequest, ApiResponse};
     use optik_platform::ManualClock;
 
-    /// Knows one token more.
+    /// A handler that accepts one token.
     struct OneTokenHandler;
 
     impl Handler for OneTokenHandler {

@@ -1,4 +1,4 @@
-//! Requests on behalf of somebody else.
+//! User impersonation with the `Impersonate-*` headers.
 
 use crate::handler::Handler;
 use http::HeaderMap;
@@ -6,14 +6,14 @@ use optik_auth::{AuthorizationAttributes, User, impersonation};
 use optik_object::Status;
 use std::sync::Arc;
 
-/// Somebody else, and how they were described.
+/// The impersonated user, and the user that the headers describe.
 pub(crate) struct ImpersonatedUser {
     pub(crate) requested: User,
     pub(crate) user: Arc<User>,
 }
 
-/// Whom a request is carried out as; `None` if its headers do not ask for that. Nobody
-/// behind this learns that the headers were there.
+/// Authorizes the impersonation that the headers ask for; `None` if they ask for none. The headers
+/// are removed, so that no later filter sees them.
 pub(crate) fn apply_impersonation<H: Handler>(
     handler: &H,
     caller: &User,

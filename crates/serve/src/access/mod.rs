@@ -1,4 +1,4 @@
-//! Who is calling, and on whose behalf.
+//! Authentication and impersonation, and the attributes of a request that they need.
 
 mod authentication;
 mod impersonation_filter;

@@ -1,4 +1,4 @@
-//! A request as far as its URL says.
+//! The path, query and [`RequestInfo`] of a request.
 
 use http::Method;
 use optik_auth::RequestInfo;
@@ -7,18 +7,18 @@ use std::sync::Arc;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestMeta<'a> {
     pub(crate) method: &'a Method,
-    /// As sent.
+    /// The path as sent.
     pub(crate) path: &'a str,
     pub(crate) query: &'a str,
-    /// What that means: all that is decided is decided from this.
+    /// The parsed path: all decisions are made from it.
     pub(crate) info: &'a Arc<RequestInfo>,
 }
 
-/// Subresources that are streams.
+/// Subresources whose responses are streams.
 const STREAMING_SUBRESOURCES: [&str; 5] = ["attach", "exec", "log", "portforward", "proxy"];
 const PPROF_PREFIX: &str = "/debug/pprof/";
 
-/// Requests without a deadline: watches and other streams.
+/// Whether a request has no deadline: watches and other streams.
 pub(crate) fn is_long_running(asked: RequestMeta<'_>) -> bool {
     let info = asked.info;
     match (info.non_resource_path(), info.resource()) {
@@ -30,7 +30,7 @@ pub(crate) fn is_long_running(asked: RequestMeta<'_>) -> bool {
     }
 }
 
-/// Takes a URL apart for a test.
+/// Parses a URL for a test.
 #[cfg(test)]
 pub(crate) fn with_request_meta<T>(
     method: &Method,

@@ -1,4 +1,4 @@
-//! What is known of a request, and one line of it.
+//! An audit event (`audit.k8s.io/v1`) and its serialization as one line of JSON.
 
 use super::Audit;
 use optik_auth::audit_policy::{AuditLevel, AuditStage};
@@ -38,7 +38,7 @@ impl AuditEvent {
         self.annotations.insert(key.into(), value.into());
     }
 
-    /// All of it; nothing is left.
+    /// Moves all members out; the event is empty afterwards.
     pub(super) fn take(&mut self) -> Self {
         Self {
             audit: Arc::clone(&self.audit),

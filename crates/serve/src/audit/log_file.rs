@@ -1,7 +1,7 @@
-//! The file: appended to, and set aside when it has grown large.
+//! The audit log file: appending and rotation.
 //!
-//! A line is written before the request goes on, so that what was done is also written
-//! down. A disk that fails is said once, and does not stop the server.
+//! A line is written before the request proceeds, so that every executed request is in the log. A
+//! failing disk is logged once and does not stop the server.
 
 use optik_object::Timestamp;
 use optik_platform::{Clock, UnixMillis};
@@ -14,14 +14,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
-/// How a file is kept from filling the disk.
+/// Rotation limits, which keep the log from filling the disk.
 #[derive(Clone, Copy, Debug)]
 pub struct Rotation {
-    /// Set aside when it would become larger.
+    /// The file is rotated before it would exceed this size.
     pub bytes_max: u64,
-    /// Older ones go; zero keeps all.
+    /// Number of rotated files to keep; zero keeps all.
     pub files_max: usize,
-    /// Zero keeps them for ever.
+    /// How long rotated files are kept; zero keeps them for ever.
     pub age_max: Duration,
 }
 
@@ -33,7 +33,7 @@ pub struct AuditFileError {
     cause: io::Error,
 }
 
-/// The log says who did what, and with some policies what to which data.
+/// The log contains user names and, with some policies, request and response bodies.
 const PRIVATE_FILE_MODE: u32 = 0o600;
 const GROUP_OTHER_MASK: u32 = 0o077;
 
@@ -51,6 +51,8 @@ struct OpenLogFile {
 }
 
 impl AuditFile {
+    /// Opens the log file for appending, and restricts its permissions to the owner.
+    ///
     /// # Errors
     /// If the file cannot be opened.
     pub fn open(
@@ -75,11 +77,12 @@ impl AuditFile {
         Ok(file)
     }
 
-    /// Those that were set aside: earlier versions let everybody read them.
+    /// Restricts the permissions of rotated files: earlier versions made them readable for all
+    /// users.
     fn restrict_backup_permissions(&self) -> io::Result<()> {
         for name in self.backup_names()? {
             let path = self.directory().join(name);
-            // It may be a link, to what is none of our business.
+            // It may be a link to a file that is not ours.
             let found = std::fs::symlink_metadata(&path)?;
             if found.is_file() && found.permissions().mode() & GROUP_OTHER_MASK != 0 {
                 std::fs::set_permissions(&path, Permissions::from_mode(PRIVATE_FILE_MODE))?;
@@ -153,7 +156,7 @@ impl AuditFile {
         }
     }
 
-    /// The names of those that were set aside, the oldest first.
+    /// The names of rotated files, the oldest first.
     fn backup_names(&self) -> io::Result<Vec<String>> {
         let (stem, extension) = self.stem_and_extension();
         let start = format!("{stem}-");
@@ -166,12 +169,12 @@ impl AuditFile {
                 time.is_some_and(|time| time.len() == 23 && time.as_bytes()[10] == b'T')
             })
             .collect();
-        // They sort by time.
+        // The names sort by time.
         aside.sort_unstable();
         Ok(aside)
     }
 
-    /// Removes what is too old, and what is too much.
+    /// Removes rotated files beyond the age and number limits.
     fn remove_old_backups(&self, now: UnixMillis) -> io::Result<()> {
         let aside = self.backup_names()?;
         let keep = match self.rotation.files_max {
@@ -198,7 +201,7 @@ fn open_log_file(path: &Path) -> io::Result<OpenLogFile> {
         .mode(PRIVATE_FILE_MODE)
         .open(path)?;
     let found = file.metadata()?;
-    // One that was there before may be readable for everybody. A pipe is left alone.
+    // An existing file may be readable for all users. A pipe is left alone.
     if found.is_file() && found.permissions().mode() & GROUP_OTHER_MASK != 0 {
         file.set_permissions(Permissions::from_mode(PRIVATE_FILE_MODE))?;
     }
@@ -252,7 +255,7 @@ mod tests {
         assert_eq!(names().len(), 2, "the others were too old");
         let mode = std::fs::metadata(&path).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
-        // A file that is there is gone on with, and closed to others.
+        // An existing file is appended to, and its permissions are restricted.
         drop(file);
         std::fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let file = AuditFile::open(&path, rotation, clock).unwrap();

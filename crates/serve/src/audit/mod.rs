@@ -1,4 +1,4 @@
-//! Who did what, written to a file line by line, in the form that Kubernetes has for it.
+//! The audit log: events of the form `audit.k8s.io/v1`, one JSON line each.
 
 mod event;
 mod log_file;
@@ -12,7 +12,7 @@ pub(crate) use record::{AuditContext, AuditRecord};
 use optik_auth::audit_policy::AuditPolicy;
 use std::fmt;
 
-/// What is recorded, and where to.
+/// The audit policy and the log file.
 pub struct Audit {
     pub policy: AuditPolicy,
     pub file: AuditFile,

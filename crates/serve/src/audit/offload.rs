@@ -1,17 +1,17 @@
-//! What would take too long where connections are served.
+//! Offloads the processing of large audit documents to blocking threads.
 
 use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Shorter documents are understood and written in well under a millisecond.
+/// Documents up to this size are processed inline; they take well under a millisecond.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 
 /// Few at a time: each takes a processor, and several times the memory of its document.
 static OFFLOAD_PERMITS: Semaphore = Semaphore::const_new(2);
 
-/// Something that is worked on, perhaps by another thread. It comes back also if whoever
-/// waited for it has been dropped.
+/// A value that may be in use by a blocking thread. It is processed to the end even if the task
+/// that awaits it is dropped.
 #[derive(Debug, Default)]
 pub(crate) enum Offload<T> {
     Ready(Box<T>),
@@ -27,7 +27,7 @@ impl<T> From<Option<Box<T>>> for Offload<T> {
 }
 
 impl<T: Send + 'static> Offload<T> {
-    /// Unless it is away.
+    /// The value, unless a thread is processing it.
     pub(crate) fn ready_mut(&mut self) -> Option<&mut T> {
         match self {
             Self::Ready(content) => Some(content),
@@ -35,7 +35,8 @@ impl<T: Send + 'static> Offload<T> {
         }
     }
 
-    /// When nobody works on it any more. If the work panicked, that was its end.
+    /// Takes the value out when no thread is processing it any more; `None` if the processing
+    /// panicked.
     pub(crate) async fn take(&mut self) -> Option<Box<T>> {
         if let Self::Running(working) = self {
             *self = working.await.ok().flatten().into();
@@ -46,7 +47,7 @@ impl<T: Send + 'static> Offload<T> {
         }
     }
 
-    /// Does something with a document of so many bytes, on another thread if that is long.
+    /// Processes a document of `bytes` bytes; on a blocking thread if it is long.
     pub(super) async fn run(&mut self, bytes: usize, work: impl FnOnce(&mut T) + Send + 'static) {
         let Some(mut content) = self.take().await else {
             return;
@@ -56,7 +57,7 @@ impl<T: Send + 'static> Offload<T> {
             *self = Self::Ready(content);
             return;
         }
-        // Spawned here: one document, until its turn has come.
+        // Spawned here: one document, until a permit is free.
         *self = Self::Running(tokio::spawn(async move {
             let turn = OFFLOAD_PERMITS.acquire().await;
             let worked = spawn_blocking(move || {
@@ -73,7 +74,7 @@ impl<T: Send + 'static> Offload<T> {
     }
 }
 
-/// Does it, on another thread if it is long, and lets nobody wait for it.
+/// Runs `work`: inline if the document is short, else on a blocking thread without waiting for it.
 pub(super) fn run_detached(bytes: usize, work: impl FnOnce() + Send + 'static) {
     match Handle::try_current() {
         Ok(runtime) if bytes > INLINE_BYTES_MAX => drop(runtime.spawn_blocking(work)),

@@ -1,4 +1,4 @@
-//! One request, as it is written down.
+//! The audit record of one request: its stages, and what of its bodies is logged.
 
 use super::Audit;
 use super::event::{AuditEvent, micro_time};
@@ -15,19 +15,19 @@ use serde_json::json;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Longer paths and messages are cut.
+/// Longer paths and messages are truncated.
 const TEXT_BYTES_MAX: usize = 4096;
-/// Longer agents are cut, as upstream does it.
+/// Longer user agents are truncated, as upstream does.
 const USER_AGENT_BYTES_MAX: usize = 1024;
 const TRUNCATED_SUFFIX: &str = "...TRUNCATED";
-/// Longer names are cut: there are none that are good for anything.
+/// Longer names are truncated; no valid name is that long.
 const NAME_BYTES_MAX: usize = 512;
-/// Proxies beyond this many are not told.
+/// Proxy addresses beyond this number are omitted.
 const PROXIES_MAX: usize = 16;
-/// Longer details of an answer are left out: they repeat what was sent.
+/// Longer details of a response status are omitted: they repeat the request.
 const DETAILS_BYTES_MAX: usize = 4096;
 
-/// What is known of a request when it comes.
+/// What is known of a request when it is received.
 pub(crate) struct AuditContext<'a> {
     pub(crate) id: &'a str,
     pub(crate) meta: RequestMeta<'a>,
@@ -36,18 +36,18 @@ pub(crate) struct AuditContext<'a> {
     pub(crate) user: &'a User,
 }
 
-/// A request that is written down. Its end is written when this is dropped.
+/// The audit record of a request. Its final event is written when it is dropped.
 pub(crate) struct AuditRecord {
     event: AuditEvent,
     recording: RequestAuditConfig,
-    /// How it ended so far; `None` when that has been written.
+    /// The stage of the final event; `None` once it has been written.
     final_stage: Option<AuditStage>,
-    /// About how long what was sent and answered is, as far as it is written down.
+    /// The approximate size of the request and response bodies, as far as they are logged.
     bytes: usize,
 }
 
 impl AuditRecord {
-    /// `None` if the policy does not want to know.
+    /// Begins a record; `None` if the policy level is `None`.
     pub(crate) fn begin(audit: &Arc<Audit>, heard: &AuditContext<'_>) -> Option<Self> {
         let attributes = heard.meta.info.attributes();
         let recording = audit.policy.evaluate(heard.user, &attributes);
@@ -82,7 +82,7 @@ impl AuditRecord {
         let Some(sent) = parse_document(of_kind, body) else {
             return;
         };
-        // Who makes an object names it in the body.
+        // A create request names its object in the body.
         if let Some(Value::Object(object)) = self.event.get_mut("objectRef") {
             for member in ["name", "uid"] {
                 let given = sent["metadata"][member].as_str().unwrap_or_default();
@@ -104,7 +104,7 @@ impl AuditRecord {
         let object = object.and_then(|body| parse_document(of_kind, body));
         let mut status = match &object {
             Some(Value::Object(members)) if members.get("kind") == Some(&json!("Status")) => {
-                // A complaint about a body may quote it.
+                // The message of a validation error may quote the body.
                 let quotes = self.recording.secret && matches!(code, 400 | 422);
                 let own = |name: &&String| match name.as_str() {
                     "kind" | "apiVersion" => false,
@@ -156,7 +156,7 @@ impl AuditRecord {
         }
     }
 
-    /// Writes the end, unless that has been done.
+    /// Takes the final event to write; `None` if it has been written.
     fn take_final_event(&mut self) -> Option<impl FnOnce() + Send + 'static> {
         let stage = self
             .final_stage
@@ -171,9 +171,9 @@ impl AuditRecord {
     }
 }
 
-/// What may be long is understood and written by another thread.
+/// Bodies that may be long are parsed and written on a blocking thread.
 impl Offload<AuditRecord> {
-    /// What was sent.
+    /// Records the body of the request.
     pub(crate) async fn record_request(&mut self, headers: &HeaderMap, body: &Bytes) {
         if body.is_empty() {
             return;
@@ -183,7 +183,7 @@ impl Offload<AuditRecord> {
         self.run(bytes, note).await;
     }
 
-    /// What is answered.
+    /// Records the body of the response.
     pub(crate) fn record_response(
         &mut self,
         response: &ApiResponse,
@@ -204,7 +204,8 @@ impl Offload<AuditRecord> {
         self.run(bytes, note)
     }
 
-    /// The head of the answer is made. A stream ends later; everything else ends now.
+    /// Completes the record when the head of the response is made. A long-running request is
+    /// completed later, all others now.
     pub(crate) async fn finish(
         &mut self,
         code: u16,
@@ -296,7 +297,7 @@ fn truncated_user_agent(agent: &str) -> String {
     format!("{shown}{suffix}")
 }
 
-/// What an answer says quotes what was asked.
+/// The message and details of a status may quote the request.
 fn truncate_status(status: &mut Map) {
     if let Some(Value::String(message)) = status.get_mut("message") {
         let length = truncate(message, TEXT_BYTES_MAX).len();
@@ -322,7 +323,7 @@ fn user_info(user: &User) -> Value {
     shown
 }
 
-/// Those that proxies name, then the other end.
+/// The addresses that proxies added to the headers, then the peer's address.
 fn source_ips(headers: &HeaderMap, from: Option<IpAddr>) -> Vec<String> {
     let listed = |name: &str| {
         let value = headers.get(name).and_then(|value| value.to_str().ok());
@@ -416,7 +417,7 @@ mod tests {
         (kind.into_iter().collect(), text.into())
     }
 
-    /// Whoever has a connection on this thread does not wait for it.
+    /// The task of the connection does not wait for the parsing.
     #[tokio::test]
     async fn audit_parses_long_request_bodies_off_the_connection_task() {
         let directory = tempfile::tempdir().unwrap();
@@ -427,7 +428,8 @@ mod tests {
                 let mut record = begin(&audit);
                 let now = record.record_request(&headers, &body).now_or_never();
                 assert_eq!(now.is_some(), at_once, "{level} {bytes}");
-                // Whoever waited for that is too late; what was sent is not lost.
+                // The future that awaited the parsing was dropped; the request body is still
+                // recorded.
                 let ended = record.take().await.unwrap();
                 let mut record = Offload::Ready(ended);
                 let now = record.finish(201, false).now_or_never();
@@ -458,7 +460,7 @@ mod tests {
         assert_eq!(data.map(str::len), Some(100_000));
     }
 
-    /// The client has gone: nobody waits for what is written.
+    /// The client disconnected: no task waits for the write.
     #[tokio::test]
     async fn audit_record_of_a_cancelled_request_is_written_once() {
         let directory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! `/healthz`, `/livez`, `/readyz`: what watchdogs ask.
+//! The health endpoints `/healthz`, `/livez` and `/readyz`.
 
 use crate::options::{StoreCheck, StoreHealth};
 use crate::query;
@@ -17,12 +17,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// A store that does not answer within this is not well.
+/// A store that does not answer within this time is unhealthy.
 const STORE_ANSWER_MAX: Duration = Duration::from_secs(2);
-/// How long an answer is good: anybody may ask, and the store may be far away.
+/// How long a result is cached: the endpoints need no authorization, and the store may be remote.
 const STORE_ANSWER_AGE_MAX: Duration = Duration::from_secs(1);
 
-/// A part that is asked, under the name that upstream has for it, or that its task has.
+/// A health check, named as upstream names it, or after its task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum HealthCheck {
     Ping,
@@ -36,7 +36,7 @@ enum HealthCheck {
 }
 
 impl HealthCheck {
-    /// Those of every server. Its tasks come before the last of these.
+    /// The checks of every server. The checks of tasks come before the last of these.
     const ALL: [Self; 7] = [
         Self::Ping,
         Self::Log,
@@ -60,7 +60,7 @@ impl HealthCheck {
         }
     }
 
-    /// Whether it says something about being ready, but nothing about being alive.
+    /// Whether the check is part of `/readyz` only.
     fn is_readiness_only(self) -> bool {
         matches!(
             self,
@@ -68,13 +68,13 @@ impl HealthCheck {
         )
     }
 
-    /// Whether requests can be served while it is not well.
+    /// Whether requests can be served while the check fails.
     fn is_optional(self) -> bool {
         matches!(self, Self::Task(_, Impact::Upkeep))
     }
 }
 
-/// How the server is.
+/// The health of the server.
 pub(crate) struct Health {
     store: StoreProbe,
     supervisor: Supervisor,
@@ -104,7 +104,7 @@ impl Health {
         self.stopping.store(true, Ordering::Release);
     }
 
-    /// The page at `path`; `None` if it is none of ours.
+    /// The response for `path`; `None` if it is not a health endpoint.
     pub(crate) async fn respond(&self, path: &str, query: &str) -> Option<ApiResponse> {
         let (page, part) = match path.strip_prefix('/')?.split_once('/') {
             None => (&path[1..], None),
@@ -152,7 +152,7 @@ impl Health {
                 format!("[+]{name} ok\n")
             } else {
                 well &= part.is_optional();
-                // Anybody may read this page; the reason is in the log.
+                // Every client may read this page; the reason is in the log.
                 tracing::info!(check = name, page, "a health check failed");
                 format!("[-]{name} failed: reason withheld\n")
             };
@@ -195,7 +195,7 @@ impl Health {
     }
 }
 
-/// How the store is, asked once for all who want to know at about the same time.
+/// The health of the store; concurrent requests share one probe.
 struct StoreProbe {
     check: StoreCheck,
     clock: Arc<dyn Clock>,
@@ -204,9 +204,9 @@ struct StoreProbe {
 
 #[derive(Default)]
 struct StoreProbeState {
-    /// What was found, and when.
+    /// The last result, and its time.
     result: Option<(Monotonic, StoreHealth)>,
-    /// A question without an answer so far.
+    /// The probe in flight.
     pending: Option<PendingProbe>,
 }
 
@@ -226,13 +226,13 @@ impl StoreProbe {
         question.await
     }
 
-    /// Asks, and remembers the answer, whether or not somebody waits for it: whoever asks and
-    /// goes away does not make the store answer more often than whoever stays.
+    /// Starts a probe and caches its result even if its caller is dropped: clients that disconnect
+    /// do not cause more probes than clients that wait.
     fn probe(&self) -> PendingProbe {
         let check = Arc::clone(&self.check);
         let answer = timeout(STORE_ANSWER_MAX, async move { check().await });
         let (clock, known) = (Arc::clone(&self.clock), Arc::clone(&self.state));
-        // Spawned here: one question, which ends in time. A panic is an answer, too.
+        // Spawned here: one probe, which ends in time. A panic counts as unreadable.
         let asked = tokio::spawn(async move {
             let health = match AssertUnwindSafe(answer).catch_unwind().await {
                 Ok(Ok(health)) => health,

@@ -1,4 +1,4 @@
-//! The pages this crate answers itself: how the server is, and what it is.
+//! The endpoints that this crate answers itself: health, version and metrics.
 
 mod health;
 mod version;
@@ -10,7 +10,7 @@ use optik_apiserver::ApiResponse;
 use optik_auth::RequestInfo;
 use optik_object::Status;
 
-/// Whether this crate answers it, metrics included.
+/// Whether this crate answers the request, metrics included.
 pub(crate) fn is_endpoint(info: &RequestInfo) -> bool {
     let path = info.non_resource_path().unwrap_or_default();
     is_probe(info) || is_version(path) || path == "/metrics"
@@ -20,7 +20,7 @@ fn is_version(path: &str) -> bool {
     path == "/version" || path.starts_with("/version/")
 }
 
-/// The page that is asked for; `None` if it is no page of this kind.
+/// The response of a health or version endpoint; `None` for other paths.
 pub(crate) async fn respond(health: &Health, asked: RequestMeta<'_>) -> Option<ApiResponse> {
     match asked.info.non_resource_path()? {
         "/version" | "/version/" => Some(version::respond(asked.info.verb())),
@@ -29,7 +29,7 @@ pub(crate) async fn respond(health: &Health, asked: RequestMeta<'_>) -> Option<A
     }
 }
 
-/// Whether it is one that watchdogs ask for.
+/// Whether the path is a health endpoint.
 pub(crate) fn is_probe(info: &RequestInfo) -> bool {
     let path = info.non_resource_path().unwrap_or_default();
     let page = path.strip_prefix('/').unwrap_or(path).split('/').next();

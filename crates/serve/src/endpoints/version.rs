@@ -1,15 +1,15 @@
-//! `/version`: which Kubernetes we are like.
+//! `/version`: the Kubernetes version that the server implements.
 
 use http::StatusCode;
 use optik_apiserver::ApiResponse;
 use optik_object::Status;
 use serde::Serialize;
 
-/// The version whose API we follow. kubectl and helm parse it, and want it to be semantic.
+/// The version whose API is implemented. kubectl and helm parse it as a semantic version.
 const GIT_VERSION: &str = concat!("v1.36.4+optik.", env!("CARGO_PKG_VERSION"));
 const MAJOR: &str = "1";
 const MINOR: &str = "36";
-/// The oldest that clients may take us for.
+/// The minor version of the oldest API that the server is compatible with.
 const MIN_COMPATIBILITY_MINOR: &str = "35";
 
 #[derive(Serialize)]
@@ -30,7 +30,7 @@ struct VersionInfo {
     platform: String,
 }
 
-/// Always indented, like upstream's.
+/// Always indented, as upstream does.
 pub(crate) fn respond(verb: &str) -> ApiResponse {
     if verb != "get" {
         return Status::method_not_allowed().into();
@@ -57,7 +57,7 @@ fn version_info() -> VersionInfo {
     }
 }
 
-/// As Go calls it.
+/// Go's name of the architecture.
 fn go_arch() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,10 +1,10 @@
-//! The text that Prometheus reads.
+//! Rendering of metrics in the text format of Prometheus.
 
 use super::{BUCKETS_SECONDS, RequestMetrics, RequestSeries};
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
 
-/// Everything this crate counts.
+/// Renders all metrics of this crate.
 pub(crate) fn render(metrics: &RequestMetrics) -> String {
     let mut out = String::with_capacity(64 * 1024);
     let rows = metrics.all_rows();
@@ -48,7 +48,7 @@ pub(crate) fn render(metrics: &RequestMetrics) -> String {
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // A string takes everything.
+    // Writing to a string cannot fail.
     let _ = writeln!(out, "{text}");
 }
 
@@ -91,7 +91,7 @@ fn durations(name: &str, rows: &[RequestSeries], out: &mut String) {
     }
 }
 
-/// What the system knows of this process; nothing where it does not say.
+/// Process metrics from `/proc`; nothing on systems without it.
 fn process_metrics(out: &mut String) {
     let read = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}"));
     if let Ok(text) = read("statm") {
@@ -109,7 +109,7 @@ fn process_metrics(out: &mut String) {
     }
     if let Ok(text) = read("stat") {
         const TICKS_PER_SECOND: f64 = 100.0;
-        // Behind the name, which may have blanks in it.
+        // The fields follow the process name, which may contain spaces.
         let rest = text.rsplit_once(')').map_or("", |(_, rest)| rest);
         let ticks = rest.split_ascii_whitespace().skip(11).take(2);
         let ticks: f64 = ticks.filter_map(|word| word.parse::<f64>().ok()).sum();

@@ -1,8 +1,8 @@
-//! What the server counts, under the names that dashboards know (wire §4.2).
+//! Request metrics, under upstream's names (wire §4.2).
 //!
-//! A request finds its row by a hash of what it is about, and only the first of its kind
-//! writes down what the row is called. What clients make up has no row: only what is
-//! served, to somebody who may ask for it, is counted under its name.
+//! A request finds its series by a hash of its labels; the label text is rendered only for the
+//! first request of a series. Labels are bounded: a path is counted under its resource only if that
+//! resource is served and the user is authorized for it.
 
 mod exposition;
 
@@ -17,12 +17,12 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// Requests of different kinds rarely wait for each other.
+/// Sharding keeps requests of different kinds from contending for one lock.
 const SHARDS: usize = 16;
-/// Definitions are the users' to make; beyond this many their kinds share a row.
+/// Users can create any number of CRDs; beyond this number of series their resources share one.
 const SERIES_PER_SHARD_MAX: usize = 256;
 
-/// The upper bounds of the buckets of durations.
+/// The upper bounds of the duration buckets.
 pub(crate) const BUCKETS_SECONDS: [f64; 22] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0,
     10.0, 15.0, 20.0, 30.0, 45.0,
@@ -34,7 +34,7 @@ pub(crate) struct RequestMetrics {
     pub(crate) started: UnixMillis,
 }
 
-/// Requests that are being answered, watches left out.
+/// Requests in flight, watches excluded.
 #[derive(Debug, Default)]
 struct InflightGauges {
     reading: AtomicI64,
@@ -44,9 +44,9 @@ struct InflightGauges {
 
 #[derive(Clone, Debug)]
 struct RequestSeries {
-    /// What is served there; `None` for everything that is no resource.
+    /// The resource; `None` for non-resource requests.
     resource: Option<ResourceLabels>,
-    /// All labels but the code, as they are printed.
+    /// All labels except the code, rendered.
     labels: String,
     codes: BTreeMap<u16, u64>,
     buckets: [u64; BUCKETS_SECONDS.len()],
@@ -54,7 +54,7 @@ struct RequestSeries {
     seconds: f64,
 }
 
-/// The name of something that is served.
+/// The name of a served resource.
 #[derive(Clone, Debug)]
 struct ResourceLabels {
     group: String,
@@ -75,16 +75,16 @@ impl ResourceLabels {
     }
 }
 
-/// Who counts as having asked for what their path names.
+/// How far a request got, which decides whether it is counted under its resource.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RequestPhase {
     #[default]
     Unauthorized,
-    /// Somebody who may.
+    /// The request was authorized.
     Authorized,
 }
 
-/// A request that is being answered.
+/// A request in flight.
 pub(crate) struct InflightGuard<'m> {
     gauge: &'m AtomicI64,
 }
@@ -104,7 +104,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Counts a request until the guard is dropped.
+    /// Counts a request as in flight until the guard is dropped.
     pub(crate) fn begin_request(
         &self,
         asked: RequestMeta<'_>,
@@ -119,8 +119,8 @@ impl RequestMetrics {
         InflightGuard { gauge }
     }
 
-    /// Notes an answer. How long a watch takes says nothing. `serves` is asked about what
-    /// has no row yet.
+    /// Counts a response. The duration of a watch is not recorded. `serves` is called for resources
+    /// without a series only.
     pub(crate) fn record(
         &self,
         asked: RequestMeta<'_>,
@@ -142,7 +142,7 @@ impl RequestMetrics {
         }
     }
 
-    /// Whether there is a row for it.
+    /// Counts a response; returns false if it has no series and must not create one.
     fn count(
         &self,
         about: &RequestLabels<'_>,
@@ -168,7 +168,7 @@ impl RequestMetrics {
         true
     }
 
-    /// Forgets what is not served any more.
+    /// Removes the series of resources that are not served any more.
     pub(crate) fn retain_served(&self, serves: impl Fn(&ResourceAttributes<'_>) -> bool) {
         for shard in 0..SHARDS as u64 {
             self.shard_rows(shard).retain(|_, row| {
@@ -180,7 +180,7 @@ impl RequestMetrics {
 
     fn shard_rows(&self, hash: u64) -> MutexGuard<'_, BTreeMap<u64, RequestSeries>> {
         let shard = &self.shards[hash as usize % SHARDS];
-        // A row is only ever counted up.
+        // A panic cannot leave a series inconsistent: its counters only increase.
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -222,12 +222,12 @@ impl RequestSeries {
     }
 }
 
-/// What a request is about.
+/// The labels of a request.
 #[derive(Default)]
 struct RequestLabels<'a> {
     verb: &'static str,
     dry_run: bool,
-    /// Nothing in it if it is no resource.
+    /// Empty for non-resource requests.
     resource: ResourceAttributes<'a>,
     scope: &'static str,
 }
@@ -291,7 +291,7 @@ impl<'a> RequestLabels<'a> {
     }
 }
 
-/// What dashboards call it.
+/// The value of the label `verb`.
 fn verb_label(method: &str, verb: &str) -> &'static str {
     match (verb, method) {
         ("get", _) => "GET",
@@ -343,7 +343,7 @@ mod tests {
         }
     }
 
-    /// However many paths clients think of, and whoever they are.
+    /// The number of series does not grow with paths or users.
     #[test]
     fn request_metrics_have_no_series_for_unserved_paths() {
         let metrics = RequestMetrics::new(UnixMillis(0));
@@ -378,7 +378,7 @@ mod tests {
         assert!(render(&metrics).len() < 20_000);
     }
 
-    /// However many definitions come and go.
+    /// The number of series does not grow as CRDs come and go.
     #[test]
     fn request_metrics_drop_series_of_removed_resources() {
         let metrics = RequestMetrics::new(UnixMillis(0));

@@ -1,4 +1,5 @@
-//! The authority that signs, and what it thinks of certificates.
+//! The certificate authority: issues certificates, and decides whether existing ones are still
+//! usable.
 
 use super::{CertKeyPair, IssuanceContext, PkiError, pem};
 use optik_platform::UnixMillis;
@@ -16,34 +17,35 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const AUTHORITY_AGE_MAX: Duration = DAY.saturating_mul(3650);
-/// Some platforms refuse server certificates that last more than 825 days.
+/// Some platforms reject server certificates that are valid for more than 825 days.
 const LEAF_AGE_MAX: Duration = DAY.saturating_mul(730);
 const RENEW_BEFORE_END: Duration = DAY.saturating_mul(30);
-/// Clocks differ; a certificate is valid a little before it was made.
+/// Clocks differ, so certificates are valid from shortly before they are issued.
 const NOT_BEFORE_BACKDATE: Duration = Duration::from_secs(60 * 60);
-/// Our authorities are called this and a random number: two of them are never confused.
+/// The prefix of an authority's name; a random number follows, so that two authorities never have
+/// the same name.
 const NAME_PREFIX: &str = "optik-ca@";
 
-/// What a certificate is for.
+/// The purpose of a certificate.
 #[derive(Clone, Debug)]
 pub(super) enum Leaf {
     Server { names: Vec<String> },
     Admin,
 }
 
-/// What there is to say about a pair found in a file.
+/// The state of a pair that was read from a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CertificateStatus {
     Valid,
-    /// Ours, or broken: to be replaced.
+    /// Issued by this authority but unusable, or broken: to be replaced.
     Outdated,
-    /// Somebody else's.
+    /// Issued by another authority.
     Foreign,
 }
 
 pub(super) struct CertificateAuthority {
     issuer: Issuer<'static, KeyPair>,
-    /// As it stands in the certificates it signed.
+    /// The subject, as issued certificates name it.
     subject: Vec<u8>,
 }
 
@@ -65,7 +67,7 @@ impl CertificateAuthority {
         Ok((authority, pair))
     }
 
-    /// The error is a sentence.
+    /// Loads the authority from a pair. The error is a sentence.
     pub(super) fn load(pair: &CertKeyPair) -> Result<Self, String> {
         let (certificate, key) = parse(pair)?;
         let (_, parsed) = x509(&certificate)?;
@@ -142,7 +144,7 @@ impl CertificateAuthority {
     }
 }
 
-/// When a certificate runs out.
+/// When a certificate expires.
 pub(super) fn not_after(certificate: &str) -> Option<UnixMillis> {
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
     let (_, parsed) = x509(&certificate).ok()?;
@@ -162,13 +164,13 @@ fn certificate_params(
     Ok(params)
 }
 
-/// Seconds since 1970, `after` the given time.
+/// Seconds since 1970 of the time `after` later than `at`.
 fn unix_seconds(at: UnixMillis, after: Duration) -> i64 {
     i64::try_from((at.0 / 1000).saturating_add(after.as_secs())).unwrap_or(i64::MAX)
 }
 
 fn to_datetime(seconds: i64) -> OffsetDateTime {
-    /// The last second that a certificate can name.
+    /// The last second that a certificate can express.
     const LAST: i64 = 253_402_300_799;
     OffsetDateTime::from_unix_timestamp(seconds.min(LAST)).unwrap_or(OffsetDateTime::UNIX_EPOCH)
 }

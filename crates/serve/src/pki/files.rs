@@ -1,4 +1,5 @@
-//! Pairs in a directory: `NAME.crt` for everybody, `NAME.key` for its owner alone.
+//! Files of certificates and keys: `NAME.crt` is readable for all users, `NAME.key` for its owner
+//! only.
 
 use super::{CertKeyPair, PkiError};
 use std::fs::{self, DirBuilder, File, Permissions};
@@ -10,7 +11,7 @@ const PRIVATE_DIRECTORY_MODE: u32 = 0o700;
 const PRIVATE_FILE_MODE: u32 = 0o600;
 const GROUP_OTHER_MASK: u32 = 0o077;
 const PUBLIC_FILE_MODE: u32 = 0o644;
-/// For anybody but the owner.
+/// Write permission for users other than the owner.
 const GROUP_OTHER_WRITE_MASK: u32 = 0o022;
 
 pub(super) fn make_directory(path: &Path) -> Result<(), PkiError> {
@@ -32,7 +33,7 @@ fn paths(directory: &Path, name: &str) -> (PathBuf, PathBuf) {
     (path("crt"), path("key"))
 }
 
-/// `None` unless both files are there.
+/// Reads a pair; `None` unless both files exist.
 pub(super) fn read_pair(directory: &Path, name: &str) -> Result<Option<CertKeyPair>, PkiError> {
     let (certificate, key) = paths(directory, name);
     restrict_to_owner(&key);
@@ -55,14 +56,14 @@ fn read(path: &Path) -> Result<Option<String>, PkiError> {
 
 pub(super) fn write_pair(directory: &Path, name: &str, pair: &CertKeyPair) -> Result<(), PkiError> {
     let (certificate, key) = paths(directory, name);
-    // The key first: a certificate without its key would be taken for a whole pair's.
+    // The key first: a certificate file without its key would be taken for a complete pair.
     write(&key, pair.key.as_bytes(), PRIVATE_FILE_MODE)?;
     write(&certificate, pair.certificate.as_bytes(), PUBLIC_FILE_MODE)?;
     sync(directory)
 }
 
-/// Writes a file that only its owner can read, wholly or not at all, making the
-/// directory it is in. A file that says so already is left as it is.
+/// Writes a file that only its owner can read, atomically, and creates its directory. A file that
+/// already has this content and mode is not written.
 ///
 /// # Errors
 /// If the file system refuses.
@@ -78,8 +79,8 @@ pub fn write_private(path: &Path, content: &[u8]) -> Result<(), PkiError> {
     sync(parent(path))
 }
 
-/// Takes the right to read a key from everybody but its owner. Where keys are handed to
-/// us, modes may be another's to set: that is said, and no reason to stop.
+/// Restricts the permissions of a key to its owner. A failure is logged only: where keys are
+/// mounted into a container, their mode may not be ours to change.
 pub fn restrict_to_owner(path: &Path) {
     let Ok(found) = fs::metadata(path) else {
         return;
@@ -92,8 +93,9 @@ pub fn restrict_to_owner(path: &Path) {
     }
 }
 
-/// Says if others may write to a directory with our keys. Who else may look into it, and
-/// what else is in it, is the business of whoever gave it to us: keys are closed one by one.
+/// Warns if other users may write to a directory with our keys. Read permission and other files in
+/// it are not checked: the directory belongs to the administrator, and keys are restricted one by
+/// one.
 pub fn warn_if_writable(path: &Path) {
     let writable = |found: fs::Metadata| found.permissions().mode() & GROUP_OTHER_WRITE_MASK != 0;
     if fs::metadata(path).is_ok_and(writable) {
@@ -102,7 +104,7 @@ pub fn warn_if_writable(path: &Path) {
     }
 }
 
-/// A directory of our own, which only its owner may enter.
+/// Creates a directory that only its owner may enter.
 ///
 /// # Errors
 /// If the file system refuses.
@@ -133,7 +135,8 @@ fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         .tempfile_in(parent(path))?;
     fresh.write_all(content)?;
     if mode == PUBLIC_FILE_MODE {
-        // The umask of the process is for what nobody else may read.
+        // The mode is set explicitly, because the umask of the process may be stricter than a
+        // public file needs.
         let mode = Permissions::from_mode(mode);
         fresh.as_file().set_permissions(mode)?;
     }
@@ -142,7 +145,7 @@ fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// After this, the names in a directory outlive a power loss.
+/// Makes new directory entries durable (fsync of the directory).
 fn sync(directory: &Path) -> Result<(), PkiError> {
     let synced = File::open(directory).and_then(|directory| directory.sync_all());
     synced.map_err(|cause| PkiError::Write {

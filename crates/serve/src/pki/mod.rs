@@ -1,5 +1,5 @@
-//! Certificates of our own: an authority, the server's certificate, and one for the
-//! person who started the server.
+//! The built-in PKI: a certificate authority, the server certificate, and an administrator's client
+//! certificate.
 
 mod authority;
 mod files;
@@ -16,7 +16,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use thiserror::Error;
 
-/// How everything inside a cluster calls its API server.
+/// The names by which clients in a cluster address the API server.
 const CLUSTER_SERVICE_NAMES: [&str; 8] = [
     "localhost",
     "kubernetes",
@@ -25,7 +25,7 @@ const CLUSTER_SERVICE_NAMES: [&str; 8] = [
     "kubernetes.default.svc.cluster.local",
     "127.0.0.1",
     "::1",
-    // The first address of the default range for services.
+    // The first address of the default service IP range.
     "10.0.0.1",
 ];
 
@@ -44,15 +44,15 @@ impl fmt::Debug for CertKeyPair {
     }
 }
 
-/// All that is needed to serve, and to be served.
+/// The certificates of a server and its administrator.
 #[derive(Clone, Debug)]
 pub struct Pki {
-    /// Vouches for clients, as PEM.
+    /// The authority for client certificates, as PEM.
     pub authority: String,
     pub server: CertKeyPair,
-    /// Whom clients must trust to believe the server, as PEM.
+    /// The authority with which clients verify the server, as PEM.
     pub server_authority: String,
-    /// For a member of `system:masters`.
+    /// The client certificate of a member of `system:masters`.
     pub admin: CertKeyPair,
 }
 
@@ -79,15 +79,14 @@ pub enum PkiError {
     Generate(#[source] rcgen::Error),
 }
 
-/// Where time and randomness come from, for one start of a server.
+/// The clock and the randomness for issuing certificates.
 #[derive(Clone, Copy, Debug)]
 pub struct IssuanceContext<'a> {
     pub now: UnixMillis,
     pub entropy: &'a dyn Entropy,
 }
 
-/// The names a server certificate must have: the usual ones, the address listened on,
-/// and what else the machine is called.
+/// The names in the server certificate: the usual ones, the listen address, and the host name.
 #[must_use]
 pub fn server_names(listen: IpAddr, host: Option<&str>) -> Vec<String> {
     let mut names: Vec<String> = CLUSTER_SERVICE_NAMES.map(str::to_owned).into();
@@ -103,10 +102,10 @@ pub fn server_names(listen: IpAddr, host: Option<&str>) -> Vec<String> {
     names
 }
 
-/// The address by which others reach this machine, if it listens on all it has: that
-/// from which it would itself reach out. Nothing is sent to find that out.
+/// The address by which others reach this machine if it listens on all its addresses: the source
+/// address of an outgoing connection. No packet is sent to determine it.
 fn outbound_address(listen: IpAddr) -> Option<IpAddr> {
-    // Addresses for documentation, which lead nowhere.
+    // Documentation addresses, which are not routed anywhere.
     let far: IpAddr = match listen {
         IpAddr::V4(_) => Ipv4Addr::new(192, 0, 2, 1).into(),
         IpAddr::V6(_) => Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1).into(),
@@ -118,10 +117,10 @@ fn outbound_address(listen: IpAddr) -> Option<IpAddr> {
 }
 
 impl Pki {
-    /// New certificates that nobody will need again.
+    /// New certificates, which are not stored.
     ///
     /// # Errors
-    /// If they cannot be made.
+    /// If they cannot be created.
     pub fn in_memory(names: Vec<String>, at: IssuanceContext<'_>) -> Result<Self, PkiError> {
         let (authority, pair) = CertificateAuthority::create(at)?;
         Ok(Self {
@@ -132,8 +131,8 @@ impl Pki {
         })
     }
 
-    /// Certificates by an authority that somebody else keeps. Those that are `known` stay
-    /// while they last.
+    /// Certificates of an authority that is stored elsewhere. Those in `known` are kept while they
+    /// are valid.
     ///
     /// # Errors
     /// If the authority cannot be used.
@@ -162,19 +161,18 @@ impl Pki {
         })
     }
 
-    /// When our authority runs out. It is never renewed by itself: whoever trusts it would
-    /// have to be told.
+    /// When the certificate authority expires. It is never renewed automatically: every client that
+    /// trusts it would have to be reconfigured.
     #[must_use]
     pub fn authority_not_after(&self) -> Option<UnixMillis> {
         authority::not_after(&self.authority)
     }
 
-    /// The certificates in a directory. What is missing is made; what lacks a name or
-    /// runs out soon is renewed; a server certificate that somebody else put there is
-    /// used as it is.
+    /// Loads the certificates of a directory. Missing ones are created; those that lack a name or
+    /// expire soon are renewed; a server certificate of another authority is used as it is.
     ///
     /// # Errors
-    /// If files cannot be read, written or understood.
+    /// If files cannot be read, written or parsed.
     pub fn in_directory(
         directory: &Path,
         names: Vec<String>,
@@ -199,15 +197,15 @@ impl Pki {
     }
 }
 
-/// A new authority, with its key.
+/// Creates an authority with its key.
 ///
 /// # Errors
-/// If it cannot be made.
+/// If it cannot be created.
 pub fn create_authority(at: IssuanceContext<'_>) -> Result<CertKeyPair, PkiError> {
     CertificateAuthority::create(at).map(|(_, pair)| pair)
 }
 
-/// The authority of a directory, if it has one.
+/// The authority of a directory; `None` if it has none.
 ///
 /// # Errors
 /// If files cannot be read.

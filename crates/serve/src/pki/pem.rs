@@ -1,4 +1,4 @@
-//! The text form of certificates and keys.
+//! PEM encoding of certificates and keys.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -27,23 +27,23 @@ fn encode(what: &str, der: &[u8]) -> String {
     text
 }
 
-/// A key on P-256 in PKCS #8, up to the structure of SEC 1 within it, without that one's
-/// head: version, the kind of key, the curve.
+/// The DER of a P-256 key in PKCS #8 up to the SEC 1 structure in it, without the header of that
+/// structure: version, key algorithm, curve.
 const PKCS8_P256_PREFIX: [u8; 29] = [
     0x30, 0x81, 0x87, 0x02, 0x01, 0x00, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02,
     0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x04, 0x6d,
 ];
-/// Where the structure of SEC 1 has its head, its version and secret, and the public key.
+/// The offsets of the SEC 1 structure: its header, its version and secret, and the public key.
 const SEC1_OFFSET: usize = PKCS8_P256_PREFIX.len();
 const SECRET_OFFSET: usize = SEC1_OFFSET + 2;
 const PUBLIC_OFFSET: usize = SECRET_OFFSET + 37;
-/// The curve, as SEC 1 names it between the secret and the public key.
+/// The curve parameters, which SEC 1 places between the secret and the public key.
 const SEC1_P256_PARAMETERS: [u8; 12] = [
     0xa0, 0x0a, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07,
 ];
 
-/// The same key in the older form that says what kind it is (`EC PRIVATE KEY`), because some
-/// clients take all others for RSA. `None` if it is not a key as we make them.
+/// Converts a key from PKCS #8 to SEC 1 (`EC PRIVATE KEY`), because some clients take every PKCS #8
+/// key for RSA. `None` if it is not a key that this crate generates.
 pub(crate) fn to_sec1(key: &str) -> Option<String> {
     let lines = key.lines().filter(|line| !line.starts_with("-----"));
     let der = STANDARD.decode(lines.collect::<String>()).ok()?;

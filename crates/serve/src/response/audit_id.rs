@@ -1,20 +1,20 @@
-//! The id by which a client's log and ours find the same request.
+//! The `Audit-Id` header, which identifies a request in the logs of client and server.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use optik_object::uuid;
 use optik_platform::Entropy;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Longer ids of clients are not taken: they stand in every line of the audit log.
+/// Longer ids of clients are replaced: the id is in every line of the audit log.
 const CLIENT_ID_BYTES_MAX: usize = 64;
 
 pub(crate) const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
 
-/// Ids for the requests of one connection.
+/// Generates ids for the requests of one connection.
 ///
-/// The random half is the connection's; the other half counts, spread over all bits.
-/// So an id costs no system call, and two are the same only if two connections drew
-/// the same number.
+/// The first half is random and fixed for the connection; the second half is a counter, spread over
+/// all bits. So an id costs no system call, and two are equal only if two connections drew the same
+/// number.
 #[derive(Debug)]
 pub(crate) struct AuditIds {
     connection: u64,
@@ -29,7 +29,7 @@ impl AuditIds {
         }
     }
 
-    /// What the client calls the request, if that is fit for a log; or a new id.
+    /// The client's id if it is valid, or a new one.
     pub(crate) fn for_request(&self, headers: &HeaderMap) -> HeaderValue {
         let sent = headers.get(&AUDIT_ID).filter(|id| is_valid(id.as_bytes()));
         sent.cloned().unwrap_or_else(|| self.next_uuid())
@@ -37,12 +37,12 @@ impl AuditIds {
 
     /// A UUID of version 4.
     fn next_uuid(&self) -> HeaderValue {
-        // An odd factor keeps different numbers different.
+        // Multiplication by an odd factor maps different numbers to different numbers.
         const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         let count = self.next.fetch_add(1, Ordering::Relaxed);
         let text = uuid(self.connection, count.wrapping_mul(SPREAD));
         let mut id = HeaderValue::from_bytes(&text).expect("digits are fit for a header");
-        // It comes only once: HTTP/2 must not push useful headers out of its table for it.
+        // The value occurs only once: HTTP/2 must not evict useful headers from its table for it.
         id.set_sensitive(true);
         id
     }

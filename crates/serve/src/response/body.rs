@@ -1,4 +1,4 @@
-//! The body type that hyper is given.
+//! The response body type for hyper.
 
 use super::body_stream::BodyStream;
 use super::send_deadline::{PendingResponse, ResponseChunk, set_send_deadline};
@@ -11,30 +11,30 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::time::Instant;
 
-/// Longer answers keep what they hold until their last byte has left this process. What a
-/// reader can leave lying about of shorter ones is bounded by the streams of a connection.
+/// Longer responses keep their permits until their last byte has left this process. The memory of
+/// unread shorter ones is bounded by the number of streams of a connection.
 const UNCOUNTED_BYTES_MAX: usize = 8 * 1024;
 
-/// Known at once, or coming in pieces.
+/// A response body: whole, or streamed.
 pub(crate) struct HttpBody {
     content: BodyContent,
     response: Arc<PendingResponse>,
-    /// Streams without end hold nothing that others wait for.
+    /// Long-running responses hold no permits.
     long_running: bool,
-    /// What is written down about it when it ends.
+    /// The audit record, which is written when the body is dropped.
     _record: Option<Box<AuditRecord>>,
 }
 
 pub(crate) enum BodyContent {
-    /// Empty when it has been taken.
+    /// Empty once it has been taken.
     Whole(Bytes),
     Stream(Box<BodyStream>),
-    /// All of it is on its way.
+    /// The source has ended; all chunks have been handed to hyper.
     Drained,
 }
 
 impl HttpBody {
-    /// `due` is when an answer has to be sent that is no stream without end.
+    /// `due` is the send deadline; `None` for long-running responses.
     pub(crate) fn new(
         content: BodyContent,
         unsent: Arc<PendingResponse>,
@@ -70,7 +70,7 @@ impl HttpBody {
                         false => self.response.chunk(piece),
                     }));
                 }
-                // What made the pieces is not needed while they are sent.
+                // The source of the chunks is not needed while they are sent.
                 self.content = BodyContent::Drained;
             }
             BodyContent::Drained => {}

@@ -1,4 +1,4 @@
-//! A body that comes in pieces, on its way to the wire.
+//! A streamed response body: indentation, compression and the end of the stream.
 
 use super::indent::Indenter;
 use bytes::{Buf, Bytes};
@@ -12,16 +12,16 @@ use std::future::poll_fn;
 use std::io::Write;
 use std::task::{Context, Poll, ready};
 
-/// Speed before size: the other end is near, or it would not read so much.
+/// Speed before size: a client that reads so much is likely to be near.
 const GZIP_LEVEL: Compression = Compression::fast();
 
-/// Pieces from the handler, indented, then compressed, if that is wanted. The end of
-/// the source, or of the server, is a clean end.
+/// Chunks from the handler, indented and compressed as requested. The end of the source, or of the
+/// server, ends the stream cleanly.
 pub(crate) struct BodyStream {
     source: BoxStream<'static, ByteRope>,
     stop: Option<BoxFuture<'static, ()>>,
     indenter: Option<Indenter>,
-    /// Taken from the source already, and indented.
+    /// Chunks that were taken from the source and indented already.
     buffered: VecDeque<ByteRope>,
     gzip: GzipState,
 }
@@ -48,7 +48,7 @@ impl BodyStream {
         self
     }
 
-    /// Ends when this completes, whatever the source has still to say.
+    /// Ends the stream when `stop` completes, even if the source has more.
     pub(crate) fn until(mut self, stop: BoxFuture<'static, ()>) -> Self {
         self.stop = Some(stop);
         self
@@ -60,7 +60,8 @@ impl BodyStream {
         self
     }
 
-    /// Looks ahead until there are more than `bytes`. If there are not: the whole.
+    /// Reads ahead until more than `bytes` are buffered; if the body is shorter, returns the whole
+    /// body as `Err`.
     pub(crate) async fn buffer_more_than(mut self, bytes: usize) -> Result<Self, Bytes> {
         let mut held = 0;
         while held <= bytes {
@@ -73,7 +74,7 @@ impl BodyStream {
         Ok(self)
     }
 
-    /// The next piece, indented.
+    /// The next chunk, indented.
     fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<ByteRope>> {
         loop {
             let piece = match self.source.as_mut().poll_next(cx) {

@@ -1,4 +1,5 @@
-//! The form of an answer: what the request asked for, applied to what the handler said.
+//! The response format: indentation, compression and streaming, as negotiated with the request
+//! headers and query.
 
 use super::body::BodyContent;
 use super::body_stream::BodyStream;
@@ -17,14 +18,14 @@ use optik_apiserver::ApiResponse;
 
 /// Smaller bodies are not worth compressing.
 const GZIP_THRESHOLD_BYTES: usize = 128 * 1024;
-/// A whole body is indented and compressed in steps of this size, so that others get a turn.
+/// A whole body is indented and compressed in steps of this size, so that other tasks get a turn.
 const STEP_BYTES: usize = 64 * 1024;
-/// Programs in front of which people sit.
+/// User agents of interactive programs, which get indented JSON.
 const INTERACTIVE_USER_AGENTS: [&[u8]; 3] = [b"curl", b"Wget", b"Mozilla/5.0"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ResponseFormat {
-    /// A watch or another stream without end: sent as it comes, until the server stops.
+    /// A watch or another long-running response: sent as it is produced, until the server stops.
     pub(crate) long_running: bool,
     pretty: bool,
     gzip: bool,
@@ -33,7 +34,7 @@ pub(crate) struct ResponseFormat {
 impl ResponseFormat {
     pub(crate) fn from_request(asked: RequestMeta<'_>, headers: &HeaderMap) -> Self {
         let long_running = is_long_running(asked);
-        // The OpenAPI documents are megabytes for programs.
+        // The OpenAPI documents are megabytes, and read by programs.
         let pretty = !long_running
             && !asked.path.starts_with("/openapi/")
             && wants_pretty(asked.query, headers);
@@ -44,8 +45,8 @@ impl ResponseFormat {
         }
     }
 
-    /// Brings an answer into this form. A stream without end ends with `end`. May wait for the beginning of a streamed body,
-    /// because its length decides about headers.
+    /// Formats a response. A long-running response ends when `end` completes. Waits for the
+    /// beginning of a streamed body if necessary, because its length decides about headers.
     pub(crate) async fn apply(
         self,
         response: ApiResponse,

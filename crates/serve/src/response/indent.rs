@@ -1,10 +1,9 @@
-//! JSON for people: two spaces per level, one member per line.
+//! Indentation of JSON: two spaces per level, one member per line.
 
-/// Indents JSON that comes in pieces, cut anywhere, holding none of it.
+/// Indents JSON in chunks of any size, without buffering it.
 ///
-/// Members keep their order and numbers their digits. White space outside strings is
-/// dropped, so there is no newline at the end. What is not JSON comes out as nonsense,
-/// never as a panic.
+/// Members keep their order and numbers their digits. White space outside strings is dropped, so
+/// there is no newline at the end. Input that is not JSON gives meaningless output, never a panic.
 #[derive(Debug, Default)]
 pub(crate) struct Indenter {
     depth: usize,
@@ -15,15 +14,15 @@ pub(crate) struct Indenter {
 enum IndentContext {
     #[default]
     Values,
-    /// Right behind an opening bracket: it may still be empty.
+    /// Right after an opening bracket, which may be closed at once.
     Opened,
     Text,
-    /// Behind a backslash in a text.
+    /// After a backslash in a string.
     Escape,
 }
 
 impl Indenter {
-    /// Appends what `piece` looks like to `out`.
+    /// Appends the indented `piece` to `out`.
     pub(crate) fn push(&mut self, piece: &[u8], out: &mut Vec<u8>) {
         let mut rest = piece;
         while let Some((&byte, behind)) = rest.split_first() {
@@ -86,7 +85,7 @@ impl Indenter {
         }
     }
 
-    /// The first value in a bracket goes onto a line of its own.
+    /// Puts the first value in a bracket onto a line of its own.
     fn begin_value(&mut self, out: &mut Vec<u8>) {
         if self.context == IndentContext::Opened {
             self.new_line(out);

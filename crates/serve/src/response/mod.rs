@@ -1,5 +1,4 @@
-//! What an answer looks like on the wire: indented or not, compressed or not, whole or
-//! in pieces, and the headers that every answer has.
+//! HTTP responses: indentation, compression, streaming, and the headers that every response has.
 
 mod audit_id;
 mod body;

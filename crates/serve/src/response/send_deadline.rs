@@ -1,9 +1,8 @@
-//! What an answer holds while it is sent, and when that has to be over.
+//! The send deadline of a response, and the permits that it holds until it is sent.
 //!
-//! hyper takes an answer from its body as fast as the other end reads, and does not ask
-//! the body again while the other end reads nothing. So a body cannot give itself up: the
-//! task that sends it is told until when it may take ([`announce`]), and looks at that
-//! whenever it has nothing else to do ([`SendTimer`]).
+//! hyper takes chunks from a body as fast as the client reads, and does not poll the body while the
+//! client reads nothing. So a body cannot time out by itself: the task that sends it is given the
+//! deadline ([`set_send_deadline`]) and checks it whenever it is pending ([`SendTimer`]).
 
 use crate::byte_budget::BytePermit;
 use crate::connection_table::RequestGuard;
@@ -21,24 +20,24 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// What is left to an answer that is ready when its time is over.
+/// The minimum time to send a response that is ready at its deadline.
 const SEND_TIME_MIN: Duration = Duration::from_secs(1);
 
-/// What a request keeps others from using until its work is done and its answer is sent.
+/// The permits that a request holds until its work is done and its response is sent.
 #[derive(Debug, Default)]
 pub(crate) struct RequestPermits {
     pub(crate) inflight: Option<InflightPermit>,
     pub(crate) body_bytes: Option<BytePermit>,
 }
 
-/// An answer that has not been sent. Gone with its body and the last of its chunks.
+/// A response that has not been sent completely. Dropped with its body and the last of its chunks.
 #[derive(Debug)]
 pub(crate) struct PendingResponse {
     _in_flight: RequestGuard,
     _held: RequestPermits,
-    /// How many chunks are on their way.
+    /// The number of chunks that are not yet sent.
     chunks: AtomicUsize,
-    /// Of the body, when it waits for them.
+    /// The waker of the body while it waits for the chunks.
     waker: AtomicWaker,
 }
 
@@ -61,7 +60,7 @@ impl PendingResponse {
         }
     }
 
-    /// A part of the answer, which is unsent as long as that is.
+    /// A chunk of the response; the response counts as unsent until the chunk is dropped.
     pub(crate) fn chunk(self: &Arc<Self>, piece: ByteRope) -> ResponseChunk {
         self.chunks.fetch_add(1, Ordering::Relaxed);
         ResponseChunk {
@@ -71,7 +70,7 @@ impl PendingResponse {
     }
 }
 
-/// A part of an answer on its way to the wire.
+/// A chunk of a response on its way to the socket.
 #[derive(Debug)]
 pub(crate) struct ResponseChunk {
     piece: ByteRope,
@@ -79,7 +78,7 @@ pub(crate) struct ResponseChunk {
 }
 
 impl ResponseChunk {
-    /// A part without which the answer counts as sent.
+    /// A chunk that does not count: the response can be sent without it.
     pub(crate) fn uncounted(piece: ByteRope) -> Self {
         Self {
             piece,
@@ -120,7 +119,7 @@ impl Buf for ResponseChunk {
     }
 }
 
-/// An answer, and when it has to be sent.
+/// A response and its send deadline.
 #[derive(Debug)]
 struct SendDeadline {
     at: Instant,
@@ -128,11 +127,11 @@ struct SendDeadline {
 }
 
 thread_local! {
-    /// The answer that began in the current poll of the current task.
+    /// The response that began in the current poll of the current task.
     static CURRENT_RESPONSE: Cell<Option<SendDeadline>> = const { Cell::new(None) };
 }
 
-/// Tells the task that calls us when the answer has to be sent.
+/// Sets the send deadline for the task that is polling.
 pub(crate) fn set_send_deadline(unsent: &Arc<PendingResponse>, at: Instant) {
     let at = at.max(Instant::now() + SEND_TIME_MIN);
     let unsent = Arc::downgrade(unsent);
@@ -142,12 +141,12 @@ pub(crate) fn set_send_deadline(unsent: &Arc<PendingResponse>, at: Instant) {
     }));
 }
 
-/// An answer was not sent in time.
+/// The response was not sent in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("client did not read the response before its send deadline")]
 pub(crate) struct SendTimeout;
 
-/// Of the answer that a task is sending.
+/// The send deadline of the response that a task is sending.
 #[derive(Debug, Default)]
 pub(crate) struct SendTimer {
     due: Option<SendDeadline>,
@@ -155,7 +154,7 @@ pub(crate) struct SendTimer {
 }
 
 impl SendTimer {
-    /// Polls what answers requests and sends the answers, one at a time.
+    /// Polls a future that answers requests and sends the responses, one at a time.
     pub(crate) fn poll<T>(
         &mut self,
         cx: &mut Context<'_>,
@@ -183,7 +182,7 @@ impl SendTimer {
 }
 
 pin_project! {
-    /// A task that answers one request; ends early if the answer is not sent in time.
+    /// A task that serves one request; it ends early if the response is not sent in time.
     pub(crate) struct WithSendDeadline<F> {
         #[pin]
         task: F,

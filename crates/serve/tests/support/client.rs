@@ -1,4 +1,4 @@
-//! HTTP clients that show everything.
+//! HTTP clients that expose every detail of a response.
 
 use super::ScriptedServer;
 use bytes::Bytes;
@@ -97,12 +97,12 @@ fn config(
 }
 
 impl Client {
-    /// Over TLS, as nobody.
+    /// Connects over TLS, without credentials.
     pub(crate) async fn new(running: &ScriptedServer, version: HttpVersion) -> Self {
         Self::connect(tls(running, version, None).await, version).await
     }
 
-    /// Over TLS, with a certificate.
+    /// Connects over TLS, with a client certificate.
     pub(crate) async fn certified(
         running: &ScriptedServer,
         version: HttpVersion,
@@ -120,7 +120,7 @@ impl Client {
         Self::connect(stream, version).await
     }
 
-    /// Over HTTP/2 and TLS, with no room for any answer.
+    /// Connects over HTTP/2 and TLS, with an empty flow-control window.
     pub(crate) async fn windowless(running: &ScriptedServer) -> Self {
         let stream = TokioIo::new(tls(running, HttpVersion::Http2, None).await);
         let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -150,7 +150,7 @@ impl Client {
         }
     }
 
-    /// For another request at the same time on the same connection.
+    /// A handle for a concurrent request on the same connection.
     pub(crate) fn share(&self) -> Self {
         match self {
             Self::Http1(_) => panic!("HTTP/1.1 has one request at a time"),
@@ -158,7 +158,7 @@ impl Client {
         }
     }
 
-    /// The answer, its body still to come.
+    /// The head of the response; its body is still to come.
     pub(crate) async fn begin(
         &mut self,
         request: Request<Full<Bytes>>,

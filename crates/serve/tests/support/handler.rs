@@ -1,4 +1,4 @@
-//! A handler that does what the path says.
+//! A scripted handler whose behaviour depends on the path.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -15,16 +15,16 @@ use tokio::sync::{Notify, watch};
 
 #[derive(Clone)]
 pub(crate) struct ScriptedHandler {
-    /// `/gate` waits for it.
+    /// Requests to `/gate` wait for it.
     pub(crate) gate: Arc<Notify>,
-    /// Requests to `/gate` that have come, and that have been carried out.
+    /// The number of requests to `/gate` that have begun, and that have finished.
     pub(crate) begun: Arc<watch::Sender<u32>>,
     pub(crate) finished: Arc<watch::Sender<u32>>,
-    /// Whether the token `signed` of a robot is good.
+    /// Whether the robot's token `signed` is valid.
     pub(crate) robot_token_valid: Arc<AtomicBool>,
-    /// Whom roles let do nothing.
+    /// Users without any permission.
     pub(crate) banned: Arc<watch::Sender<Vec<&'static str>>>,
-    /// What `/metrics` keeps its thread waiting for, if anything.
+    /// Blocks the thread that renders `/metrics`, if set.
     pub(crate) metrics_gate: Arc<Mutex<Option<mpsc::Receiver<()>>>>,
 }
 
@@ -84,7 +84,7 @@ impl Handler for ScriptedHandler {
                 response.body = ResponseBody::Stream(events.boxed());
                 response
             }
-            // What is sent there is made, or quoted if it makes no sense.
+            // The body is returned as created, or quoted in an error if it is not JSON.
             "apis" if !request.body.starts_with(b"{") => {
                 let sent = String::from_utf8_lossy(&request.body).into_owned();
                 ApiResponse::from_status(&Status::bad_request(sent), &request.headers)
@@ -129,7 +129,7 @@ impl Handler for ScriptedHandler {
         }
     }
 
-    /// `kim` may act as the robot.
+    /// `kim` may impersonate the robot.
     fn impersonate(
         &self,
         caller: &User,
@@ -170,7 +170,7 @@ fn bytes_of(rest: &str) -> usize {
     rest.parse().expect("a number")
 }
 
-/// A JSON array of exactly so many bytes.
+/// A JSON array of exactly `bytes` bytes.
 pub(crate) fn numbers(bytes: usize) -> String {
     let mut text = String::from("[1");
     while text.len() + 3 < bytes {

@@ -62,12 +62,12 @@ impl ScriptedServer {
         running
     }
 
-    /// Nobody has said yet that it is ready.
+    /// A server that is not ready yet.
     pub(crate) async fn starting() -> Self {
         Self::start_unready(Port::Plain, options()).await
     }
 
-    /// With these certificates.
+    /// A server with these certificates.
     pub(crate) async fn start_with_pki(pki: Pki) -> Self {
         let running = Self::start_unready_with(Port::Tls, options(), pki).await;
         running.server.set_ready();
@@ -107,7 +107,7 @@ impl ScriptedServer {
         }
     }
 
-    /// Tells the server to stop; the task ends when it has.
+    /// Requests a shutdown; the task ends when the server has stopped.
     pub(crate) fn stop(self) -> JoinHandle<()> {
         self.stop.send(()).expect("it is running");
         self.task

@@ -1,4 +1,4 @@
-//! Values of a filter side by side. Only what is of one sort can be compared.
+//! Comparison operators in JSONPath filters. Only values of the same type are comparable.
 
 use super::FilterLiteral;
 use super::evaluate::{JsonPathMismatch, JsonPathValue};
@@ -13,7 +13,7 @@ pub(super) enum FilterOperator {
     LessOrEqual,
     Greater,
     GreaterOrEqual,
-    /// Some other signs in a row.
+    /// An unknown sequence of operator characters.
     Unknown,
 }
 

@@ -1,24 +1,24 @@
-//! Where a path leads in an object.
+//! The JSONPath evaluator: finds the values of a path in an object.
 
 use super::{FilterLiteral, JsonPath, JsonPathFilter, JsonPathSlice, JsonPathStep, SliceEnd};
 use optik_object::{JsonKind, JsonView};
 
-/// How many values are looked at for one cell, at most: paths can multiply them.
+/// Limit of visited values per cell: paths can multiply values.
 const VISITED_VALUES_MAX: usize = 100_000;
 
-/// What a path leads to.
+/// A value that a path evaluates to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum JsonPathValue<'f> {
     View(JsonView<'f>),
     Literal(&'f FilterLiteral),
 }
 
-/// The path and the object do not fit.
+/// The path does not apply to the object, or the limit is reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct JsonPathMismatch;
 
 impl JsonPath {
-    /// The first value that the path leads to.
+    /// The first value that the path evaluates to.
     pub(crate) fn find<'f>(&'f self, object: JsonView<'f>) -> Option<JsonPathValue<'f>> {
         let mut walk = JsonPathEvaluator {
             left: VISITED_VALUES_MAX,
@@ -99,7 +99,7 @@ impl JsonPathEvaluator {
         Ok(found.into_iter().map(JsonPathValue::View).collect())
     }
 
-    /// What a list or an object has in it.
+    /// The items of a list or the member values of an object.
     fn children<'f>(
         &mut self,
         view: JsonView<'f>,
@@ -111,7 +111,7 @@ impl JsonPathEvaluator {
         self.charge(out.len() - before)
     }
 
-    /// Lists and objects that have something in them, at any depth.
+    /// Non-empty lists and objects at any depth, including `view`.
     fn descendants<'f>(
         &mut self,
         view: JsonView<'f>,
@@ -124,7 +124,7 @@ impl JsonPathEvaluator {
             if !inside.is_empty() {
                 out.push(view);
             }
-            // What comes first is looked at first.
+            // Depth first, in document order.
             open.extend(inside.into_iter().rev());
         }
         Ok(())
@@ -201,7 +201,7 @@ fn items(list: JsonView<'_>) -> Result<Vec<JsonView<'_>>, JsonPathMismatch> {
     }
 }
 
-/// Several cannot be compared.
+/// The single value of an operand; several values cannot be compared.
 fn only<'f, 'l>(
     found: &'l [JsonPathValue<'f>],
 ) -> Result<Option<&'l JsonPathValue<'f>>, JsonPathMismatch> {

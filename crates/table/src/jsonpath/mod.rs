@@ -1,7 +1,7 @@
-//! Paths into an object, as printer columns name them: `.spec.parts[0].name`.
+//! JSONPath as used by printer columns: `.spec.parts[0].name`.
 //!
-//! It is the JSONPath of kubectl with its habits, among them that a quoted key is a path
-//! again: `['a.b']` is `.a.b`, and `['a\.b']` is one member.
+//! It is the JSONPath of kubectl with its peculiarities. For example, a quoted key is parsed as a
+//! path again: `['a.b']` is `.a.b`, and `['a\.b']` is one member.
 
 mod compare;
 mod evaluate;
@@ -10,7 +10,7 @@ mod parse;
 use compare::FilterOperator;
 pub(crate) use evaluate::JsonPathValue;
 
-/// A path, read once.
+/// A parsed path.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct JsonPath(Vec<JsonPathStep>);
 
@@ -28,9 +28,9 @@ enum JsonPathStep {
     Union(Vec<JsonPath>),
     /// `[?(@.type=="Ready")]`
     Filter(JsonPathFilter),
-    /// A value that stands in a filter.
+    /// A literal value in a filter.
     Literal(FilterLiteral),
-    /// A word that means nothing: the path is one, but leads nowhere.
+    /// An unknown word: the path parses, but evaluates to nothing.
     Word,
 }
 
@@ -43,7 +43,7 @@ struct JsonPathSlice {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum SliceEnd {
-    /// One item.
+    /// A single index: the end is the next item.
     Next,
     Open,
     Before(i64),
@@ -52,7 +52,7 @@ enum SliceEnd {
 #[derive(Clone, Debug, PartialEq)]
 struct JsonPathFilter {
     left: JsonPath,
-    /// `None`: it is enough to be there.
+    /// `None`: an existence test.
     right: Option<(FilterOperator, JsonPath)>,
 }
 

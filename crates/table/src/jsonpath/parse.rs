@@ -1,16 +1,16 @@
-//! From the text of a path to its steps.
+//! The JSONPath parser.
 
 use super::{
     FilterLiteral, FilterOperator, JsonPath, JsonPathFilter, JsonPathSlice, JsonPathStep, SliceEnd,
 };
 
-/// Longer paths are none.
+/// Longer paths are invalid.
 const PATH_BYTES_MAX: usize = 4096;
-/// Paths in filters in unions in paths. The syntax has no use for more.
+/// Nesting limit of paths in filters and unions; practical paths need fewer levels.
 const DEPTH_MAX: usize = 8;
 
 impl JsonPath {
-    /// `None` if it makes no sense.
+    /// Parses a path; `None` if it is invalid.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         (text.len() <= PATH_BYTES_MAX).then_some(())?;
         parse_nested(text, DEPTH_MAX)
@@ -35,7 +35,7 @@ struct JsonPathParser<'t> {
     steps: Vec<JsonPathStep>,
 }
 
-/// Ends a name.
+/// Whether the character ends a name.
 fn is_terminator(c: char) -> bool {
     matches!(
         c,
@@ -48,7 +48,7 @@ fn is_word(c: char) -> bool {
 }
 
 impl<'t> JsonPathParser<'t> {
-    /// Takes `length` bytes away.
+    /// Consumes `length` bytes.
     fn take(&mut self, length: usize) -> Option<&'t str> {
         let taken = self.rest.get(..length)?;
         self.rest = self.rest.get(length..)?;
@@ -64,7 +64,7 @@ impl<'t> JsonPathParser<'t> {
         }
         let first = self.rest.chars().next()?;
         match first {
-            // The object itself.
+            // The current object.
             ' ' | '@' | '$' => self.take(1).map(|_| ()),
             '[' => self.brackets(),
             '"' | '\'' => self.quoted(first),
@@ -205,7 +205,7 @@ impl<'t> JsonPathParser<'t> {
     }
 }
 
-/// Where the parenthesis closes; those between quotes do not.
+/// The offset of the closing parenthesis, ignoring quoted ones.
 fn end_of_filter(text: &str) -> Option<usize> {
     let mut quote = None;
     let mut closed = false;
@@ -238,11 +238,11 @@ fn unescaped(c: char, quote: char) -> Option<char> {
     })
 }
 
-/// `*`, `1`, `-1`, `1:3`, `::2`
+/// Parses `*`, `1`, `-1`, `1:3` or `::2`.
 fn slice(text: &str) -> Option<JsonPathSlice> {
     let text = if text == "*" { ":" } else { text };
     let mut parts = text.split(':');
-    // A missing number is not a wrong one.
+    // A number may be missing, but not malformed.
     let number = |part: Option<&str>| match part.unwrap_or_default() {
         "" => Some(None),
         part if part.starts_with('+') => None,

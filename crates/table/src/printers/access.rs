@@ -1,4 +1,5 @@
-//! Who may do what, and who has a say in it.
+//! Cells of role bindings, certificate requests, API services, webhook configurations, admission
+//! policies, FlowSchemas and PriorityLevelConfigurations.
 
 use crate::format::{condition, is_true, items, length, lookup, selector, text_at};
 use crate::human_duration::human_duration;

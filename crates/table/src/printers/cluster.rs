@@ -1,4 +1,5 @@
-//! What a cluster consists of.
+//! Cells of nodes, namespaces, config maps, secrets, quotas, leases, priority and runtime classes,
+//! and resource claims and slices.
 
 use crate::format::{condition, flag_at, is_true, items, length, lookup, or_none, scalar, text_at};
 use crate::row_writer::RowWriter;

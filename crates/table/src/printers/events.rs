@@ -1,11 +1,11 @@
-//! Events, in either of their two forms.
+//! Cells of events, in the `v1` and the `events.k8s.io/v1` form.
 
 use crate::format::{lookup, number_at, text_at};
 use crate::row_writer::RowWriter;
 use optik_object::JsonView;
 use std::borrow::Cow;
 
-/// The first of some members that is there.
+/// The first member that is present.
 fn either<'v>(object: JsonView<'v>, names: [&str; 2]) -> Option<JsonView<'v>> {
     names.into_iter().find_map(|name| lookup(object, &[name]))
 }
@@ -42,7 +42,7 @@ pub(crate) fn event(object: JsonView<'_>, row: &mut RowWriter<'_>) {
             row.since(&text_at(series, &["lastObservedTime"])),
             number_at(series, &["count"]),
         ),
-        // An event of the new form that happened once does not count.
+        // In the `events.k8s.io/v1` form, an event without a series happened once.
         None => (last, count.filter(|count| *count != 0).unwrap_or(1)),
     };
     row.text(&last);

@@ -1,7 +1,7 @@
-//! What stands in the cells of each kind.
+//! Cells of the built-in kinds, one function per kind.
 //!
-//! Objects are shown as they are stored. What upstream fills in when it reads an object
-//! (the type of a service that says none) is filled in here too.
+//! Objects are printed as they are stored. Defaults that upstream applies when it decodes an object
+//! (such as the type of a service without one) are applied here too.
 
 mod access;
 mod cluster;
@@ -17,7 +17,7 @@ mod workloads;
 use crate::row_writer::RowWriter;
 use optik_object::JsonView;
 
-/// The cells of a kind.
+/// Writes the cells, and optionally the row conditions, of a kind.
 #[derive(Clone, Copy)]
 pub(crate) struct CellPrinter {
     pub(crate) write: fn(JsonView<'_>, &mut RowWriter<'_>),
@@ -41,7 +41,7 @@ const NAME_AND_AGE: CellPrinter = cell_printer(|object, row| {
     row.age(object);
 });
 
-/// The cells of a built-in kind.
+/// The cell printer of a built-in kind; `None` if it has none.
 pub(crate) fn for_kind(group: &str, plural: &str) -> Option<CellPrinter> {
     Some(match (group, plural) {
         ("", "pods") => CellPrinter {

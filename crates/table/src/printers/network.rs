@@ -1,4 +1,5 @@
-//! What leads to pods.
+//! Cells of services, endpoints, endpoint slices, ingresses, network policies, ServiceCIDRs and IP
+//! addresses.
 
 use crate::format::{
     items, joined, labels, lookup, number_at, or_none, selector_or_none, shortened, text_at,
@@ -56,7 +57,7 @@ fn external_address(object: JsonView<'_>, kind: &str) -> String {
     }
 }
 
-/// Where load balancers listen.
+/// The addresses in `status.loadBalancer.ingress`.
 fn balancers(object: JsonView<'_>) -> String {
     let ingress = items(object, &["status", "loadBalancer", "ingress"]);
     let addresses: BTreeSet<String> = ingress

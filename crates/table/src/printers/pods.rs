@@ -1,4 +1,4 @@
-//! Pods: what they are doing, told from what their containers are doing.
+//! Cells of pods. The displayed status is derived from the statuses of the containers.
 
 use crate::format::{condition, flag_at, is_true, items, lookup, number_at, text_at};
 use crate::row_writer::RowWriter;
@@ -52,7 +52,7 @@ fn readiness_gates(object: JsonView<'_>) -> String {
     format!("{}/{all}", open.count())
 }
 
-/// What the containers tell.
+/// The READY, STATUS and RESTARTS cells, from the container statuses.
 struct PodStatusSummary {
     containers: usize,
     ready: usize,
@@ -84,7 +84,7 @@ impl PodStatusSummary {
         told
     }
 
-    /// Whether it is still at it.
+    /// Counts the init containers; returns whether they are still running.
     fn init_containers(&mut self, object: JsonView<'_>, of_sidecars: &mut RestartCount) -> bool {
         let specs = items(object, &["spec", "initContainers"]);
         let statuses = items(object, &["status", "initContainerStatuses"]);
@@ -123,7 +123,7 @@ impl PodStatusSummary {
     fn main_containers(&mut self, object: JsonView<'_>) {
         let statuses = items(object, &["status", "containerStatuses"]);
         let mut statuses: Vec<JsonView<'_>> = statuses.collect();
-        // The first container has the last word.
+        // In reverse, so that the reason of the first container wins.
         statuses.reverse();
         let (mut running, mut failure) = (false, None);
         for status in statuses {
@@ -191,7 +191,7 @@ impl RestartCount {
     }
 }
 
-/// An init container that goes on running.
+/// An init container with `restartPolicy: Always`.
 fn is_sidecar(spec: JsonView<'_>) -> bool {
     spec.get("restartPolicy")
         .is_some_and(|policy| policy.equals_str("Always"))

@@ -1,4 +1,4 @@
-//! How many there should be, and how few there may be.
+//! Cells of horizontal pod autoscalers and pod disruption budgets.
 
 use crate::format::{items, lookup, number_at, scalar, text_at};
 use crate::row_writer::RowWriter;
@@ -19,7 +19,7 @@ pub(crate) fn autoscaler(object: JsonView<'_>, row: &mut RowWriter<'_>) {
 const TARGETS_MAX: usize = 2;
 
 fn targets(object: JsonView<'_>) -> String {
-    // The old version of the kind knows one metric.
+    // `autoscaling/v1` has a single CPU metric.
     if let Some(target) = lookup(object, &["spec", "targetCPUUtilizationPercentage"]) {
         let current = lookup(object, &["status", "currentCPUUtilizationPercentage"]);
         let current = current.map_or("<unknown>".into(), |own| format!("{}%", scalar(own)));
@@ -38,7 +38,7 @@ fn targets(object: JsonView<'_>) -> String {
     }
 }
 
-/// Current value and target of one metric.
+/// The current and the target value of one metric.
 fn target(metric: JsonView<'_>, status: Option<JsonView<'_>>) -> String {
     let source = match &*text_at(metric, &["type"]) {
         "External" => "external",

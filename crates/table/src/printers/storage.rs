@@ -1,10 +1,10 @@
-//! Volumes, and who makes them.
+//! Cells of volumes, claims, storage classes and CSI kinds.
 
 use crate::format::{flag_at, items, joined, length, lookup, scalar, text_at};
 use crate::row_writer::RowWriter;
 use optik_object::JsonView;
 
-/// `RWO,ROX`: each once, in this order.
+/// Access modes without duplicates, in a fixed order: `RWO,ROX`.
 fn access_modes(object: JsonView<'_>, path: &[&str]) -> String {
     let has = |mode: &str| items(object, path).any(|own| own.equals_str(mode));
     let known = [
@@ -21,7 +21,7 @@ fn capacity(object: JsonView<'_>, path: &[&str]) -> String {
     object.get_path(path).map_or_else(|| "0".into(), scalar)
 }
 
-/// Marked in an annotation before there was a field.
+/// The storage class; the older annotation takes precedence over the field.
 fn class_name(object: JsonView<'_>) -> String {
     let annotations = object.get_path(&["metadata", "annotations"]);
     let old = annotations.and_then(|map| map.get("volume.beta.kubernetes.io/storage-class"));
@@ -106,7 +106,7 @@ pub(crate) fn csi_driver(object: JsonView<'_>, row: &mut RowWriter<'_>) {
     row.text(audiences.as_deref().unwrap_or("<unset>"));
     row.flag(flag_at(object, &["spec", "requiresRepublish"]) == Some(true));
     let modes = joined(items(object, &["spec", "volumeLifecycleModes"]), ",");
-    // Nobody said: the one that always was.
+    // The default of `volumeLifecycleModes`.
     row.text(if modes.is_empty() {
         "Persistent"
     } else {

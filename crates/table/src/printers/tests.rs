@@ -1,4 +1,4 @@
-//! Cells that depend on the time. The others are compared with a real server's by
+//! Cells that depend on the current time. All others are compared with a real server's by
 //! `testkit/api`.
 
 use crate::{Printer, RowWriter, builtin_printer};
@@ -82,7 +82,7 @@ fn event_last_seen_cell_reads_both_event_versions() {
     assert_eq!(cells("events.k8s.io", "v1", "events", &group), expected);
 }
 
-/// Who sends their nodes or pods in odd shapes gets odd cells, but gets them.
+/// Malformed nodes and pods get odd cells, but never an error.
 #[test]
 fn malformed_objects_still_get_table_cells() {
     let odd = json!({"metadata": [], "spec": "x", "status": {"conditions": {"a": 1}, "phase": 3}});

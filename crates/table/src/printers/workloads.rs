@@ -1,4 +1,4 @@
-//! What makes pods.
+//! Cells of workloads: deployments, jobs and other kinds that create pods.
 
 use crate::format::{
     condition, containers, is_true, items, labels, length, lookup, number_at, or_none, selector,
@@ -14,7 +14,7 @@ fn container_cells(template: Option<JsonView<'_>>, row: &mut RowWriter<'_>) {
     row.text(&images);
 }
 
-/// How many are wanted; one if nobody said.
+/// `spec.replicas`; one if unset.
 fn desired_replicas(object: JsonView<'_>) -> i64 {
     lookup(object, &["spec", "replicas"]).map_or(1, |count| count.as_i64().unwrap_or(0))
 }
@@ -101,7 +101,7 @@ pub(crate) fn controller_revision(object: JsonView<'_>, row: &mut RowWriter<'_>)
     row.age(object);
 }
 
-/// The first of these that is true is what the job is doing.
+/// The first of these conditions that is true is the status of the job.
 const JOB_CONDITIONS: &[&str] = &["Complete", "Failed"];
 const JOB_CONDITIONS_ALIVE: &[&str] = &["Suspended", "FailureTarget", "SuccessCriteriaMet"];
 
@@ -146,7 +146,7 @@ pub(crate) fn cron_job(object: JsonView<'_>, row: &mut RowWriter<'_>) {
             .and_then(JsonView::as_bool)
         {
             Some(true) => "True",
-            // Nobody said: it is not.
+            // Unset means false.
             Some(false) | None => "False",
         },
     );

@@ -8,7 +8,7 @@ fn rules(value: serde_json::Value) -> Vec<PolicyRule> {
     serde_json::from_value(value).unwrap()
 }
 
-/// By making the product.
+/// A reference implementation that materializes the product.
 fn naively_missing(held: &[PolicyRule], wanted: &[PolicyRule]) -> Vec<PolicyRule> {
     let parts = wanted.iter().flat_map(broken_down);
     let covered = |part: &PolicyRule| held.iter().any(|rule| covers_part(rule, part));
@@ -122,7 +122,7 @@ fn many(what: &str, count: usize) -> Vec<String> {
     (0..count).map(|at| format!("{what}{at}")).collect()
 }
 
-/// Ten thousand bytes that stand for 100 million parts.
+/// A rule of ten thousand bytes that stands for 100 million combinations.
 fn large() -> PolicyRule {
     PolicyRule {
         verbs: many("v", 100),
@@ -166,8 +166,8 @@ fn large_product_covered_by_several_rules_is_covered() {
 
 #[test]
 fn undecidable_coverage_counts_as_uncovered() {
-    // Each held rule lacks another value of each dimension, so that no two parts are allowed by
-    // the same rules.
+    // Each held rule lacks a different value of each dimension, so that no two combinations are
+    // allowed by the same set of rules.
     let whole = large();
     let but = |list: &[String], at: usize| -> Vec<String> {
         let kept = list.iter().enumerate().filter(|&(n, _)| n % 100 != at);

@@ -1,15 +1,15 @@
-//! The rules of a schema, compiled.
+//! Compilation of the CEL rules of a schema.
 
 use super::field_path::normalize;
 use super::shape::shape_of;
 use crate::structural::{Structural, ValidationRule};
 use optik_cel::{CelType, DeclKind, DeclType, Environment, Program, escape};
 
-/// The variables of rules, by their places.
+/// The indices of the variables of rules.
 pub(super) const SELF: usize = 0;
 pub(super) const OLD_SELF: usize = 1;
 
-/// The rules of a place and of those below it.
+/// The rules of a schema node and of the nodes below it.
 #[derive(Debug)]
 pub struct RuleTree {
     pub(super) shape: DeclType,
@@ -18,17 +18,17 @@ pub struct RuleTree {
     pub(super) properties: Vec<(Box<str>, Self)>,
     pub(super) items: Option<Box<Self>>,
     pub(super) additional: Option<Box<Self>>,
-    /// Rules of `allOf`: about the same value.
+    /// The rules in `allOf`, which apply to the same value.
     pub(super) all_of: Vec<Self>,
 }
 
-/// A rule, or why there is none.
+/// A compiled rule, or its compilation error.
 #[derive(Debug)]
 pub(super) struct CompiledRule {
     pub(super) rule: ValidationRule,
     pub(super) program: Result<Program, String>,
     pub(super) message: Option<Result<Program, String>>,
-    /// `oldSelf` is used.
+    /// The rule uses `oldSelf`.
     pub(super) uses_old: bool,
     pub(super) field_path: String,
 }
@@ -38,7 +38,8 @@ impl CompiledRule {
         self.rule.optional_old_self == Some(true)
     }
 
-    /// What an error says of a rule that has no value.
+    /// The text that identifies the rule in an error about its evaluation: its message, or the
+    /// rule.
     pub(super) fn message_or_rule(&self) -> &str {
         match self.rule.message.trim() {
             "" => self.rule.rule.trim(),
@@ -48,13 +49,13 @@ impl CompiledRule {
 }
 
 impl RuleTree {
-    /// Compiles the rules of a whole resource; `None` if there are none.
+    /// Compiles the rules of a whole resource; `None` if the schema has none.
     #[must_use]
     pub fn compile(schema: &Structural) -> Option<Self> {
         Self::compile_at(schema, true)
     }
 
-    /// What running each of them once can cost at most.
+    /// The maximum cost of running each rule once.
     #[must_use]
     pub fn cost_max(&self) -> u64 {
         let programs = self.own.iter().filter_map(|one| one.program.as_ref().ok());
@@ -68,7 +69,8 @@ impl RuleTree {
             .fold(0, u64::saturating_add)
     }
 
-    /// The same of a part of one.
+    /// Compiles the rules of a part of a resource; `resource` is set if the part is a resource
+    /// itself.
     #[must_use]
     pub fn compile_at(schema: &Structural, resource: bool) -> Option<Self> {
         if !schema.has_rules() {
@@ -79,8 +81,8 @@ impl RuleTree {
     }
 }
 
-/// `said` is the schema that has the rules, `node` the one that declares the place: they
-/// differ below `allOf`.
+/// `said` is the schema with the rules, `node` the schema that declares the type. They differ below
+/// `allOf`.
 fn compile_tree(said: &Structural, node: &Structural, shape: DeclType) -> Option<RuleTree> {
     let own = compile_rules(said.rules(), node, &shape);
     let mut properties = Vec::new();
@@ -208,7 +210,7 @@ mod tests {
         json!({"type": "object", "additionalProperties": values})
     }
 
-    /// Rules of all places count, once each.
+    /// The costs of the rules of all nodes are summed, each counted once.
     #[test]
     fn rule_costs_of_all_places_are_summed() {
         let rule = |source: &str| json!([{"rule": source}]);
@@ -219,8 +221,8 @@ mod tests {
         assert_eq!(rules.cost_max(), 314_574);
     }
 
-    /// Definitions are refused by these numbers, so they are the ones that upstream's own
-    /// tests have.
+    /// CRDs are rejected by these estimates, so the expected values are those of upstream's own
+    /// tests.
     #[test]
     fn rule_cost_estimates_match_upstream() {
         let of = |name: &str| json!({"type": name});

@@ -1,4 +1,4 @@
-//! Does an object keep the rules?
+//! Evaluation of CEL rules for an object.
 
 use super::compilation::{CompiledRule, OLD_SELF, RuleTree, SELF};
 use crate::structural::correlation::{ComparisonCache, CorrelatedValue, MapList};
@@ -8,24 +8,23 @@ use optik_cel::{Activation, CALL_COST_MAX, DeclType, EvalError, Evaluation, Prog
 use optik_object::{FieldError, FieldErrorKind, Map, Value as Json};
 use std::sync::Arc;
 
-/// What all rules together may cost for one object.
+/// The cost budget of all rules for one object.
 pub const OBJECT_COST_MAX: u64 = 10_000_000;
-/// Longer messages are not taken.
+/// Longer results of `messageExpression` are ignored.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
 
-/// What rules have to say about an object.
+/// The result of evaluating the rules.
 #[derive(Debug, Default)]
 pub struct RulesResult {
     pub errors: Vec<FieldError>,
-    /// Failures of what did not change.
+    /// Failures that are ratcheted because the value did not change.
     pub ratcheted: Vec<String>,
-    /// What may still be spent; `None` when it was too much.
+    /// The remaining cost budget; `None` once it is exceeded.
     pub remaining_budget: Option<u64>,
 }
 
 impl RuleTree {
-    /// Holds an object against the rules. `ratchet`: what failed before and has not changed
-    /// is forgiven.
+    /// Evaluates the rules. `ratchet`: failures of unchanged values are not errors.
     #[must_use]
     pub fn run(
         &self,
@@ -63,7 +62,7 @@ impl RuleTree {
     }
 }
 
-/// What a value is compared with, to see whether it changed.
+/// The old value to compare with, for ratcheting.
 #[derive(Clone, Copy)]
 struct Correlation<'a> {
     current: Option<CorrelatedValue<'a>>,
@@ -71,7 +70,8 @@ struct Correlation<'a> {
 }
 
 impl<'a> Correlation<'a> {
-    /// Below a place. What cannot be compared is compared with what is above it.
+    /// The correlation of a nested value. If it cannot be correlated, its closest correlated
+    /// ancestor is used.
     fn below(self, step: impl Fn(CorrelatedValue<'a>) -> Option<CorrelatedValue<'a>>) -> Self {
         match self.current {
             Some(current) => Self {
@@ -104,7 +104,7 @@ struct RuleRunner {
     result: RulesResult,
 }
 
-/// `self` and `oldSelf` of one place.
+/// The variables `self` and `oldSelf`.
 struct SelfVariables<'a> {
     new: &'a Json,
     old: Option<&'a Json>,
@@ -135,7 +135,7 @@ fn missing(name: &str) -> EvalError {
 }
 
 impl RuleRunner {
-    /// Whether no more rules are run.
+    /// Whether the budget is exceeded, so that no more rules are run.
     const fn is_out_of_budget(&self) -> bool {
         self.result.remaining_budget.is_none()
     }
@@ -260,7 +260,7 @@ impl RuleRunner {
         }
     }
 
-    /// Spends what a run cost; `false` if there was not that much.
+    /// Charges the cost of a run; `false` if it exceeds the budget.
     fn charge_budget(&mut self, outcome: &Evaluation<'_>) -> bool {
         self.result.remaining_budget = self
             .result
@@ -276,7 +276,7 @@ impl RuleRunner {
         self.result.remaining_budget = None;
     }
 
-    /// An error about a rule that has no value.
+    /// Adds an error about a rule that could not be evaluated.
     fn refuse(&mut self, schema: &Structural, at: &StructuralPath<'_>, text: String) {
         let error = FieldError::invalid(place(at, ""), schema.type_name.as_str(), text);
         self.result.errors.push(error);
@@ -290,7 +290,7 @@ impl RuleRunner {
         }
     }
 
-    /// The failure of a rule that says no.
+    /// Runs a rule and returns its failure.
     fn run(
         &mut self,
         program: &Program,
@@ -343,7 +343,8 @@ impl RuleRunner {
         Some(failure(path, compiled, selves.new, schema, detail))
     }
 
-    /// What a rule says for itself; `None` if it says nothing that can be shown.
+    /// The result of `messageExpression`; `None` if there is none, or it is not usable as a
+    /// message.
     fn message(
         &mut self,
         compiled: &CompiledRule,
@@ -384,7 +385,7 @@ impl RuleRunner {
     }
 }
 
-/// The place of a field below another.
+/// The path of a nested field.
 fn place(at: &StructuralPath<'_>, below: &str) -> String {
     let text = at.render();
     match (text.as_str(), below) {

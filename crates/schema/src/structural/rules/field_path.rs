@@ -1,8 +1,8 @@
-//! `fieldPath`: which field below a rule its failure is about.
+//! `fieldPath` of a CEL rule: the field its failures are reported for.
 
 use crate::structural::Structural;
 
-/// The path as errors write it; `None` if it leads nowhere.
+/// The path as errors print it; `None` if the schema has no such field.
 pub(crate) fn normalize(path: &str, schema: &Structural) -> Option<String> {
     let mut out = String::new();
     let mut at = schema;
@@ -40,12 +40,12 @@ pub(crate) fn normalize(path: &str, schema: &Structural) -> Option<String> {
     Some(out)
 }
 
-/// Whether a path is one of a field.
+/// Whether the path is that of a field of the schema.
 pub(crate) fn is_valid_field_path(path: &str, schema: &Structural) -> bool {
     normalize(path, schema).is_some()
 }
 
-/// What stands in single quotes, and what follows.
+/// The text in single quotes, and the text after it.
 fn parse_quoted(text: &str) -> Option<(String, &str)> {
     let mut out = String::new();
     let mut chars = text.strip_prefix('\'')?.char_indices();

@@ -1,7 +1,7 @@
-//! `x-kubernetes-validations`: rules of schemas, compiled once and run on every write.
+//! `x-kubernetes-validations`: the CEL rules of CRD schemas, compiled once and run on every write.
 //!
-//! [`check_rules`] says what is wrong with the rules of a definition, [`RuleTree`] are those
-//! of one that was accepted, and [`RuleTree::run`] holds an object against them.
+//! [`check_rules`] validates the rules of a CRD, [`RuleTree`] has the compiled rules of an accepted
+//! CRD, and [`RuleTree::run`] evaluates them for an object.
 
 mod compilation;
 mod evaluation;

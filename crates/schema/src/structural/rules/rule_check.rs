@@ -1,4 +1,4 @@
-//! Are the rules of a definition good, and cheap enough?
+//! Validation of the CEL rules of a CRD: they must compile, and their estimated cost is limited.
 
 use super::compilation::{CompiledRule, compile_rules};
 use super::shape::shape_of;
@@ -7,15 +7,15 @@ use crate::structural::{ListType, SchemaTypeName, Structural, ValidationRule};
 use optik_cel::{DeclKind, DeclType, REQUEST_BYTES_MAX, escape};
 use optik_object::{FieldError, Value};
 
-/// What one expression may be estimated to cost, as often as it can run.
+/// The maximum estimated cost of one expression, times its cardinality.
 const RULE_COST_MAX: u64 = 10_000_000;
-/// What all expressions of a schema may be estimated to cost.
+/// The maximum estimated cost of all expressions of a schema.
 const SCHEMA_COST_MAX: u64 = 100_000_000;
-/// So many of the most expensive rules are named.
+/// The number of most expensive rules that are named in an error.
 const EXPENSIVE_RULES_MAX: usize = 4;
 
-/// Everything that is wrong with the rules of a schema. `known`: expressions that were
-/// there before may cost what they cost.
+/// Validates the rules of a schema. `known`: the rules are already stored, so their cost is not
+/// limited.
 #[must_use]
 pub fn check_rules(schema: &Structural, path: &str, known: bool) -> Vec<FieldError> {
     if !schema.has_rules() {
@@ -37,12 +37,12 @@ pub fn check_rules(schema: &Structural, path: &str, known: bool) -> Vec<FieldErr
     checker.finish(path)
 }
 
-/// Where a rule stands.
+/// The context of a rule in its schema.
 #[derive(Clone, Copy)]
 struct RuleContext<'a> {
-    /// How often there can be such a value; `None` if nothing says.
+    /// The maximum number of such values in an object; `None` if unbounded.
     max_cardinality: Option<u64>,
-    /// Within what old and new values cannot be told to belong together.
+    /// The path of the enclosing list whose old and new items cannot be correlated.
     uncorrelatable_path: Option<&'a str>,
 }
 
@@ -213,7 +213,8 @@ impl RuleChecker {
     }
 }
 
-/// The shape that a property has in its parent; its own if expressions cannot name it.
+/// The CEL type of a property in its parent; its standalone type if its name is not accessible in
+/// CEL.
 fn own_shape(child: &Structural, name: &str, parent: Option<&DeclType>) -> Option<DeclType> {
     let alone = || shape_of(child, child.embedded, "selfType");
     match (escape(name), parent.map(|parent| &parent.kind)) {
@@ -225,7 +226,7 @@ fn own_shape(child: &Structural, name: &str, parent: Option<&DeclType>) -> Optio
     }
 }
 
-/// By how much a place multiplies what is below it; `None` if nothing says.
+/// The factor by which a node multiplies the number of values below it; `None` if unbounded.
 fn max_elements(node: &Structural) -> Option<u64> {
     let checks = node.value_validation.as_deref();
     let count = |number: Option<i64>| number.map(|number| u64::try_from(number).unwrap_or(0));
@@ -253,7 +254,7 @@ fn cost_exceeded_message(what: &str, cost: u64, most: u64) -> String {
     )
 }
 
-/// A rule as Go dumps it.
+/// A rule in the form Go's dump prints it.
 fn go_dump(rule: &ValidationRule) -> Value {
     let mut members = optik_object::Map::new();
     for (name, value) in [

@@ -1,4 +1,4 @@
-//! What expressions see of a schema.
+//! The CEL types of schema nodes, with size estimates.
 
 use crate::structural::{
     AdditionalProperties, ListType, SchemaTypeName, Structural, ValueValidation,
@@ -8,7 +8,7 @@ use optik_cel::{
 };
 use std::sync::Arc;
 
-/// The fewest and the most bytes that values of some formats have in JSON.
+/// The minimum and maximum bytes of values of some formats in JSON.
 const DURATION: (u64, u64) = (3, 32);
 const DATE: (u64, u64) = (12, 12);
 const DATE_TIME: (u64, u64) = (21, 32);
@@ -16,8 +16,8 @@ const STRING_MIN: u64 = 2;
 const BOOL_MIN: u64 = 4;
 const NUMBER_MIN: u64 = 1;
 
-/// The shape of a place; `None` if expressions cannot see it. `resource`: it has a type
-/// and metadata, whatever it declares.
+/// The CEL type of a node; `None` if it is not accessible in CEL. `resource`: the node has
+/// apiVersion, kind and metadata, whatever it declares.
 #[must_use]
 pub fn shape_of(node: &Structural, resource: bool, name: &str) -> Option<DeclType> {
     let nullable = node.nullable;
@@ -93,7 +93,7 @@ fn text_max(checks: Option<&ValueValidation>, bytes: impl Fn(u64) -> u64) -> u64
     }
 }
 
-/// What nothing bounds is bounded by the values it can have.
+/// Without `maxLength`, an enum bounds the length by its longest value.
 fn string_max(checks: Option<&ValueValidation>) -> u64 {
     match checks {
         Some(checks) if checks.max_length.is_none() && !checks.enumeration.is_empty() => {
@@ -104,7 +104,7 @@ fn string_max(checks: Option<&ValueValidation>) -> u64 {
     }
 }
 
-/// The fields of an object, and the fewest bytes it has.
+/// The fields of an object, and its minimum size in bytes.
 fn object(node: &Structural, resource: bool, name: &str) -> (ObjectDecl, u64) {
     let required = node
         .value_validation
