@@ -93,7 +93,6 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-auth",
             "optik-apiserver",
             "optik-webhook-client",
-            "optik-etcd-api",
             "optik-etcd-facade",
             "optik-controllers",
             "optik-listener",
@@ -101,6 +100,30 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-serve",
             "optik-store",
             "optik-supervisor",
+        ],
+    ),
+    (
+        "optik-cli",
+        &[
+            "optik",
+            "optik-auth",
+            "optik-apiserver",
+            "optik-platform",
+            "optik-serve",
+            "optik-store",
+        ],
+    ),
+    (
+        "optik-bench",
+        &[
+            "optik-api-testkit",
+            "optik-apiserver",
+            "optik-clients-testkit",
+            "optik-controller",
+            "optik-etcd-api",
+            "optik-platform",
+            "optik-serve",
+            "optik-store",
         ],
     ),
 ];
@@ -200,7 +223,7 @@ fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>
         return;
     };
     let (name, file) = in_crate.split_once('/').unwrap_or((in_crate, ""));
-    let is_product = file.starts_with("src/") && !file.starts_with("src/bench/");
+    let is_product = file.starts_with("src/");
     if !is_product || NOT_SUPERVISED.contains(&name) {
         return;
     }

@@ -1,4 +1,4 @@
-// Program bench is the controller of compat/controllers on controller-runtime: it reads
+// Program bench is the controller of bench/src/controllers on controller-runtime: it reads
 // every ConfigMap of a namespace and says how late it was, what it used, and when it had
 // seen them all.
 package main

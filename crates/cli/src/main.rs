@@ -1,6 +1,5 @@
 //! The `optik` binary: command line, logging and the runtime.
 
-mod bench;
 mod envtest;
 mod error;
 #[cfg(test)]
@@ -41,9 +40,6 @@ enum Command {
     /// Looks after a data directory that no server is using
     #[command(subcommand)]
     Store(store::StoreCommand),
-    /// Measures speed
-    #[command(subcommand)]
-    Bench(bench::BenchSubcommand),
     /// Prints a directory of programs for Go test suites: us, called kube-apiserver and etcd
     ///
     /// With `export KUBEBUILDER_ASSETS=$(optik envtest-assets)` suites that use envtest
@@ -62,7 +58,7 @@ impl Command {
         let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
         match self {
             // One thread is blocked on the disk during every write.
-            Self::Serve(_) | Self::Bench(bench::BenchSubcommand::Store(_)) => processors + 1,
+            Self::Serve(_) => processors + 1,
             _ => processors,
         }
     }
@@ -128,7 +124,6 @@ fn run(cli: Cli, ignored: &[&str]) -> Result<(), CliError> {
         match cli.command {
             Command::Serve(serve) => serve::run(*serve).await,
             Command::Store(command) => store::run(command).await,
-            Command::Bench(bench) => bench::run(bench).await,
             Command::EnvtestAssets(assets) => envtest::assets::run(&assets),
         }
     })

@@ -1,6 +1,6 @@
 //! Small parts of the store, one at a time: `cargo bench -p optik-store`.
 //!
-//! `optik bench store` measures the whole, beside the disk and a real etcd.
+//! `optik-bench store` measures the whole, beside the disk and a real etcd.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;

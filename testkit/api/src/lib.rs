@@ -42,7 +42,7 @@ pub use check::{Check, Contract, Need};
 pub use client::{Client, Request};
 pub use failure::{Failure, Outcome};
 pub use kinds::Kind;
-pub use report::{CheckResult, SuiteReport, print_result};
+pub use report::{CheckResult, SuiteReport};
 pub use response::ApiResponse;
 pub use scope::Scope;
 pub use target::Target;

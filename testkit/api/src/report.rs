@@ -3,7 +3,6 @@
 use crate::{Check, Contract, Failure, Need};
 use std::collections::BTreeSet;
 use std::fmt;
-use std::process::ExitCode;
 use std::time::Duration;
 
 /// How one check went.
@@ -112,22 +111,6 @@ fn ranges(numbers: &BTreeSet<u16>) -> String {
         return "none".into();
     }
     texts.join(", ")
-}
-
-/// How a program ends that was started to measure something: with what it found out, or
-/// with why it could not.
-#[must_use]
-#[expect(
-    clippy::print_stdout,
-    reason = "the numbers are what it was started for"
-)]
-pub fn print_result(measured: Result<String, String>) -> ExitCode {
-    let (text, code) = match measured {
-        Ok(text) => (text, ExitCode::SUCCESS),
-        Err(cause) => (cause, ExitCode::FAILURE),
-    };
-    println!("{text}");
-    code
 }
 
 #[cfg(test)]

@@ -21,6 +21,8 @@ struct Programs {
     /// On our runtime.
     ours: PathBuf,
     /// On that of kube-rs, and the judge of all.
+    compat: PathBuf,
+    /// The measurement of all.
     bench: PathBuf,
     /// On controller-runtime.
     go: PathBuf,
@@ -30,13 +32,18 @@ struct Programs {
 
 impl Programs {
     fn build(profile: Profile) -> Result<Self, String> {
-        let names = ["optik", "backup-operator", "optik-controller-bench"];
+        let packages = [
+            "optik-cli",
+            "backup-operator",
+            "optik-controller-compat",
+            "optik-bench",
+        ];
         let mut build = Command::new(env!("CARGO"));
         build
             .args(["build", "--quiet", "--locked"])
             .current_dir(root());
-        for name in names {
-            build.args(["--package", name]);
+        for package in packages {
+            build.args(["--package", package]);
         }
         if let Profile::Release = profile {
             build.arg("--release");
@@ -48,11 +55,11 @@ impl Programs {
             Profile::Debug => "debug",
             Profile::Release => "release",
         });
-        let [optik, ours, bench] = names.map(|name| directory.join(name));
         Ok(Self {
-            optik,
-            ours,
-            bench,
+            optik: directory.join("optik"),
+            ours: directory.join("backup-operator"),
+            compat: directory.join("optik-controller-compat"),
+            bench: directory.join("optik-controller-bench"),
             go: go_build("./backup/operator", "backup-operator")?,
             go_bench: go_build("./bench", "controller-bench")?,
         })
@@ -62,7 +69,7 @@ impl Programs {
     fn operators(&self) -> [Vec<PathBuf>; 3] {
         [
             vec![self.ours.clone()],
-            vec![self.bench.clone(), "operator".into()],
+            vec![self.compat.clone(), "operator".into()],
             vec![self.go.clone()],
         ]
     }
@@ -81,7 +88,7 @@ pub(crate) fn operator_lifecycles() -> Outcome {
     let programs = Programs::build(Profile::Debug)?;
     for operator in programs.operators() {
         println!("-- {}", tail_of_output(&operator));
-        let mut life = Command::new(&programs.bench);
+        let mut life = Command::new(&programs.compat);
         CompatServer::start()?.run(life.arg("life").args(&operator))?;
     }
     Ok(())
@@ -92,7 +99,7 @@ pub(crate) fn operator_lifecycle_on(kubeconfig: &Path) -> Outcome {
     let programs = Programs::build(Profile::Debug)?;
     for operator in programs.operators() {
         println!("-- {}", tail_of_output(&operator));
-        let mut life = Command::new(&programs.bench);
+        let mut life = Command::new(&programs.compat);
         life.arg("life")
             .args(&operator)
             .env("KUBECONFIG", kubeconfig);

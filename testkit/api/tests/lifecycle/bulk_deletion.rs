@@ -1,7 +1,7 @@
 //! Many objects go in little time, and nothing is left of them.
 //!
 //! Ten thousand that live for one, and a namespace with five thousand, are measured with
-//! `examples/lifecycle_rate.rs`; here are fewer, and there is time for a debug build.
+//! `optik-bench lifecycle-rate`; here are fewer, and there is time for a debug build.
 
 use crate::fixture::{LifecycleFixture, config_map_path};
 use optik_api_testkit::bulk_objects::{BulkObjects, KINDS, namespace};

@@ -1,0 +1,54 @@
+//! `optik-controller-bench`: the same controller on three runtimes: `optik-controller`, kube-rs,
+//! and Go's controller-runtime.
+//!
+//! `drive` starts a process for each runtime, one after the other on the same server, and
+//! says what each cost. Such a process reconciles every ConfigMap of a namespace by
+//! reading it, and prints lines of JSON: when it begins, when it has seen them all, when
+//! it has caught up after a pause, and when it has seen the object `zz-stop`.
+//! `compat/go/bench` is one, too. `cargo xtask controllers` builds and runs all of them.
+#![expect(clippy::print_stdout, reason = "it prints its results")]
+
+mod driver;
+mod kube_rs_runtime;
+mod load;
+mod measure;
+mod operators;
+mod optik_runtime;
+mod report;
+mod runner;
+mod runtime_args;
+
+use clap::{Parser, Subcommand};
+use runtime_args::RuntimeArgs;
+use std::error::Error;
+
+#[derive(Parser)]
+struct BenchCli {
+    #[command(subcommand)]
+    role: BenchCommand,
+}
+
+#[derive(Subcommand)]
+enum BenchCommand {
+    /// Measures all runtimes.
+    Drive(driver::DriverArgs),
+    /// Our runtime.
+    Ours(RuntimeArgs),
+    /// The runtime of kube-rs.
+    KubeRs(RuntimeArgs),
+    /// The queue alone.
+    Queue,
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    match BenchCli::parse().role {
+        BenchCommand::Drive(drive) => drive.run().await,
+        BenchCommand::Ours(task) => optik_runtime::run(task).await,
+        BenchCommand::KubeRs(task) => kube_rs_runtime::run(task).await,
+        BenchCommand::Queue => {
+            measure::queue();
+            Ok(())
+        }
+    }
+}
