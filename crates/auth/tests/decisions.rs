@@ -6,6 +6,16 @@ use optik_auth::{
 };
 use serde_json::Value;
 
+/// What was made for the questions, besides the roles of a new cluster.
+const ROLES: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/authorization/roles.json"
+));
+const DECISIONS: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/authorization/decisions.txt"
+));
+
 fn policy() -> Policy {
     let mut editor = Policy::default().edit();
     let mut put = |kind: &str, json: &[u8]| match kind.contains("Binding") {
@@ -15,7 +25,7 @@ fn policy() -> Policy {
     for wanted in bootstrap::objects() {
         put(wanted.object.kind(), &wanted.object.encode().unwrap());
     }
-    let own: Vec<Value> = serde_json::from_str(include_str!("decisions.json")).unwrap();
+    let own: Vec<Value> = serde_json::from_str(ROLES).unwrap();
     for object in own {
         put(
             object["kind"].as_str().unwrap(),
@@ -39,7 +49,7 @@ fn user(name: &str, groups: &str) -> User {
 fn rbac_decisions_match_kube_apiserver() {
     let policy = policy();
     let mut count = [0, 0];
-    for line in include_str!("decisions.txt").lines() {
+    for line in DECISIONS.lines() {
         let parts: Vec<&str> = line.split('|').collect();
         let (asked, expected) = match parts[..] {
             [_, _, verb, path, yes] => {

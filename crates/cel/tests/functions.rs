@@ -1,8 +1,8 @@
 //! Compares evaluation results with those recorded from a real kube-apiserver.
 //!
-//! Each line of `functions.txt` is an expression, followed by a line with a tab and the result:
-//! `true`, `false`, `error: …` or `refused: …`. The API test suite runs the same expressions
-//! against servers.
+//! Each line of `recordings/cel/functions.txt` is an expression, followed by a line with a tab and
+//! the result: `true`, `false`, `error: …` or `refused: …`. The API test suite runs the same
+//! expressions against servers.
 
 use optik_cel::{
     Activation, AuthorizerCheck, AuthorizerDecision, CALL_COST_MAX, CelAuthorizer, CelListType,
@@ -13,9 +13,15 @@ use optik_object::Value as Json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-const CASES: &str = include_str!("functions.txt");
+const CASES: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/cel/functions.txt"
+));
 /// Cases that use `authorizer`, on a server that allows every request.
-const AUTHORIZER_CASES: &str = include_str!("asking.txt");
+const AUTHORIZER_CASES: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/cel/authorizer.txt"
+));
 /// Functions that are covered by the API test suite only: they exist only in patch expressions.
 const ELSEWHERE: &[&str] = &["jsonpatch.escapeKey"];
 

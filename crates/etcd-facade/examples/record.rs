@@ -1,9 +1,9 @@
 //! Prints the responses of a server to the script of the tests.
 //!
-//! Start an empty etcd and record its responses:
+//! `cargo xtask record etcd` starts an empty etcd and records its responses:
 //! ```text
 //! cargo run -p optik-etcd-facade --example record -- http://127.0.0.1:2379 \
-//!     > crates/etcd-facade/tests/golden/etcd-3.6.8.txt
+//!     > recordings/etcd/etcd-3.6.8.txt
 //! ```
 
 #[path = "../tests/support/mod.rs"]

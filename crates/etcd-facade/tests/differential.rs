@@ -4,7 +4,10 @@ mod support;
 
 use support::{Server, script};
 
-const ETCD_SAYS: &str = include_str!("golden/etcd-3.6.8.txt");
+const ETCD_SAYS: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/etcd/etcd-3.6.8.txt"
+));
 
 /// Intended differences from etcd; each one is explained.
 const DIFFERENT_ON_PURPOSE: &[AllowedDifference] = &[AllowedDifference {

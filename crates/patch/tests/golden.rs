@@ -8,25 +8,40 @@ use optik_patch::{
 use optik_schema::{Schema, TypeRef, builtin_type};
 use serde_json::Map;
 
+/// The text of a recording.
+macro_rules! recording {
+    ($name:literal) => {
+        (
+            $name,
+            include_str!(concat!(
+                env!("CARGO_MANIFEST_DIR"),
+                "/../../recordings/patch/",
+                $name,
+                ".json"
+            )),
+        )
+    };
+}
+
 const FILES: &[(&str, &str)] = &[
-    ("capped", include_str!("golden/capped.json")),
-    ("cleared", include_str!("golden/cleared.json")),
-    ("configmap", include_str!("golden/configmap.json")),
-    ("custom", include_str!("golden/custom.json")),
-    ("deployment", include_str!("golden/deployment.json")),
-    ("dups", include_str!("golden/dups.json")),
-    ("handover", include_str!("golden/handover.json")),
-    ("hpa", include_str!("golden/hpa.json")),
-    ("ingress", include_str!("golden/ingress.json")),
-    ("job", include_str!("golden/job.json")),
-    ("lastapplied", include_str!("golden/lastapplied.json")),
-    ("namespace", include_str!("golden/namespace.json")),
-    ("pod", include_str!("golden/pod.json")),
-    ("pv", include_str!("golden/pv.json")),
-    ("random", include_str!("golden/random.json")),
-    ("secret", include_str!("golden/secret.json")),
-    ("service", include_str!("golden/service.json")),
-    ("statefulset", include_str!("golden/statefulset.json")),
+    recording!("capped"),
+    recording!("cleared"),
+    recording!("configmap"),
+    recording!("custom"),
+    recording!("deployment"),
+    recording!("dups"),
+    recording!("handover"),
+    recording!("hpa"),
+    recording!("ingress"),
+    recording!("job"),
+    recording!("lastapplied"),
+    recording!("namespace"),
+    recording!("pod"),
+    recording!("pv"),
+    recording!("random"),
+    recording!("secret"),
+    recording!("service"),
+    recording!("statefulset"),
 ];
 
 fn type_of(document: &Value) -> TypeRef<'static> {

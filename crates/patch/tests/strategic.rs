@@ -326,7 +326,11 @@ proptest! {
 /// Random lists of environment variables, and the results of kube-apiserver v1.36.4.
 #[test]
 fn strategic_patch_lists_match_kube_apiserver() {
-    let cases: Value = serde_json::from_str(include_str!("golden/strategic.json")).unwrap();
+    let cases: Value = serde_json::from_str(include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/patch/strategic.json"
+    )))
+    .unwrap();
     for case in cases.as_array().unwrap() {
         let live = pod(&json!({"containers": [{"name": "c", "env": case["live"]}]}));
         let live = if case["live"] == json!([]) {

@@ -3,7 +3,7 @@
 //! `user|groups|verb|path|no`.
 //!
 //! cargo run -p optik-api-testkit --example decisions -- --server URL --token T
-//!     [--objects crates/auth/tests/decisions.json]
+//!     [--objects recordings/authorization/roles.json]
 #![expect(clippy::print_stdout, reason = "the table is for a file")]
 
 use clap::Parser;
@@ -16,7 +16,7 @@ struct Args {
     server: String,
     #[arg(long)]
     token: Option<String>,
-    #[arg(long, default_value = "crates/auth/tests/decisions.json")]
+    #[arg(long, default_value = "recordings/authorization/roles.json")]
     objects: String,
 }
 

@@ -1,6 +1,6 @@
 //! What a real server made of pods in namespaces with labels about their security.
 //!
-//! `suite/security.json` has requests and what was answered to the last of each case: its
+//! `recordings/pod-security/security.json` has requests and what was answered to the last of each case: its
 //! code, what it said, and its warnings. `NS` and `UNIQ` are the namespace, `GEN` is what
 //! a generated name ends in.
 
@@ -14,7 +14,10 @@ use serde_json::{Value, json};
 /// # Errors
 /// If the table cannot be read.
 pub fn cases() -> Outcome<Vec<Value>> {
-    let read = serde_json::from_str(include_str!("suite/security.json"));
+    let read = serde_json::from_str(include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/pod-security/security.json"
+    )));
     read.map_err(|cause| Failure::new(format!("the cases cannot be read: {cause}")))
 }
 

@@ -13,9 +13,12 @@ struct Args {
     server: String,
     #[arg(long)]
     token: Option<String>,
-    /// Where the scripts are; their records are in `recording` below it.
-    #[arg(long)]
+    /// Where the scripts are.
+    #[arg(long, default_value = "compat/differential")]
     scripts: PathBuf,
+    /// Where the answers of a real server are.
+    #[arg(long, default_value = "recordings/differential")]
+    recordings: PathBuf,
     /// Record the responses of the server.
     #[arg(long)]
     write: bool,
@@ -52,9 +55,9 @@ async fn run(args: &Args) -> Result<(String, usize), Box<dyn std::error::Error>>
         let script = RequestScript::parse(&std::fs::read_to_string(&path)?)?;
         let found = run_script(&client, &script).await?;
         let name = path.file_stem().unwrap_or_default();
-        let kept = args.scripts.join("record").join(name).with_extension("txt");
+        let kept = args.recordings.join(name).with_extension("txt");
         if args.write {
-            std::fs::create_dir_all(args.scripts.join("record"))?;
+            std::fs::create_dir_all(&args.recordings)?;
             std::fs::write(kept, found.write())?;
             continue;
         }

@@ -11,6 +11,10 @@ fn directory() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../compat/differential")
 }
 
+fn recordings() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/differential")
+}
+
 /// Requests that are answered differently on purpose, or not yet as they should; why is
 /// said there, and in COMPAT.md.
 fn known() -> BTreeMap<String, String> {
@@ -36,7 +40,7 @@ async fn responses_match_recorded_kube_apiserver_responses() {
     for name in scripts() {
         let script = directory().join(&name).with_extension("http");
         let script = RequestScript::parse(&fs::read_to_string(script).unwrap()).unwrap();
-        let record = directory().join("record").join(&name).with_extension("txt");
+        let record = recordings().join(&name).with_extension("txt");
         let expected = ResponseRecording::read(&fs::read_to_string(record).unwrap());
         let found = run_script(&client, &script).await.unwrap();
         asked += found.len();

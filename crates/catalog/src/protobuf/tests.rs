@@ -93,7 +93,10 @@ fn protobuf_options_kinds_decode_under_any_version() {
 /// document in hexadecimal, and what it is in JSON.
 #[test]
 fn protobuf_documents_from_kube_apiserver_decode() {
-    let text = include_str!("captured.txt");
+    let text = include_str!(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../recordings/protobuf/captured.txt"
+    ));
     assert!(text.lines().count() >= 8);
     for line in text.lines() {
         let words: Vec<&str> = line.splitn(4, ' ').collect();

@@ -1,6 +1,6 @@
 //! A script of requests, and a transcript of a server's responses.
 //!
-//! `tests/golden/etcd-3.6.8.txt` is the transcript of etcd; `examples/record.rs` wrote it.
+//! `recordings/etcd/etcd-3.6.8.txt` is the transcript of etcd; `examples/record.rs` wrote it.
 
 use super::{
     WatchStream, compare, delete, delete_to, mod_is, op, op_delete, op_put, op_range, op_txn, put,

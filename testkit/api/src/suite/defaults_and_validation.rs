@@ -1,8 +1,8 @@
 //! What built-in kinds make of objects, and what they refuse.
 //!
-//! The cases are kept as a real server answered them: `made.json` has objects and what
-//! became of them, `refused.json` what was refused and in which words. What differs from
-//! one time to the next is a letter there: `U` a uid, `T` a time, `IP` an address of a
+//! The cases of `recordings/objects` are as a real server answered them: `made.json` has objects
+//! and what became of them, `refused.json` what was refused and in which words. What differs
+//! from one time to the next is a letter there: `U` a uid, `T` a time, `IP` an address of a
 //! service, `NP` a port of a node; `UNIQ` is the namespace.
 
 use crate::check::checks;
@@ -14,6 +14,15 @@ checks! { defaults_and_validation:
     [] built_in_kinds_are_defaulted_like_upstream [Admission],
     [] built_in_validation_errors_match_upstream [Admission],
 }
+
+const MADE: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/objects/made.json"
+));
+const REFUSED: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/objects/refused.json"
+));
 
 fn cases(text: &str) -> Outcome<Vec<Value>> {
     let read: Result<Vec<Value>, _> = serde_json::from_str(text);
@@ -170,7 +179,7 @@ fn without_bookkeeping(mut object: Value) -> Value {
 
 async fn built_in_kinds_are_defaulted_like_upstream(scope: Scope) -> Outcome {
     let mut rows = RowFailures::default();
-    for (number, case) in cases(include_str!("made.json"))?.iter().enumerate() {
+    for (number, case) in cases(MADE)?.iter().enumerate() {
         let (answer, namespace) = run_case(&scope, number, case).await?;
         let name = case["name"].as_str().unwrap_or_default();
         let made = without_bookkeeping(normalize(&answer.json()?, &namespace));
@@ -181,7 +190,7 @@ async fn built_in_kinds_are_defaulted_like_upstream(scope: Scope) -> Outcome {
 
 async fn built_in_validation_errors_match_upstream(scope: Scope) -> Outcome {
     let mut rows = RowFailures::default();
-    for (number, case) in cases(include_str!("refused.json"))?.iter().enumerate() {
+    for (number, case) in cases(REFUSED)?.iter().enumerate() {
         let (answer, namespace) = run_case(&scope, number, case).await?;
         let name = case["name"].as_str().unwrap_or_default();
         let status = normalize(&answer.json()?, &namespace);

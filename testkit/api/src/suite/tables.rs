@@ -24,7 +24,10 @@ const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
 /// Objects, and the cells that kube-apiserver v1.36.4 makes of them. What depends on
 /// the time or on chance is `null`.
-const RECORDED: &str = include_str!("cells.json");
+const RECORDED: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/tables/cells.json"
+));
 
 fn recorded() -> Outcome<Vec<Value>> {
     serde_json::from_str(RECORDED).map_err(|cause| Failure::new(format!("cells.json: {cause}")))

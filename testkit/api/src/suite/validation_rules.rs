@@ -618,7 +618,10 @@ async fn status_update_evaluates_all_validation_rules(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-const CASES: &str = include_str!("../../../../crates/cel/tests/functions.txt");
+const CASES: &str = include_str!(concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../recordings/cel/functions.txt"
+));
 
 /// The schema that the expressions are about.
 fn probe() -> Value {
