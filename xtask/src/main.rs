@@ -11,6 +11,7 @@ mod compat;
 mod flags;
 mod openapi;
 mod protobuf;
+mod record;
 mod roles;
 mod schemas;
 mod threat_model;
@@ -36,6 +37,9 @@ const USAGE: &str = "usage: cargo xtask tidy
                                       definitions (all of them if none is named),
                                       kube-apiserver and controller-manager (slow),
                                       --live (compare a real server with the recording)
+       cargo xtask record [PART…]     makes recordings again, or says how that is done by hand;
+                                      parts: the directories of recordings/. server starts
+                                      the server to ask, layout breaks JSON into lines
        cargo xtask controllers [--short]
                                       measures three runtimes for controllers";
 
@@ -54,6 +58,7 @@ fn main() -> ExitCode {
         Some("roles") => roles::run(&words.collect::<Vec<_>>()),
         Some("schemas") => schemas::run(&words.collect::<Vec<_>>()),
         Some("flags") => flags::run(&words.collect::<Vec<_>>()),
+        Some("record") => record::run(&words.collect::<Vec<_>>()),
         Some("controllers") => compat::measure(&words.collect::<Vec<_>>()),
         Some("compat") => compat::run(&words.collect::<Vec<_>>()),
         _ => Err(USAGE.to_owned()),

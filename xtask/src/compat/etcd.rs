@@ -65,6 +65,9 @@ pub(crate) fn faults() -> Outcome {
     }
 }
 
+/// The token of `system:masters` that our kube-apiserver knows.
+pub(crate) const TOKEN: &str = "secret";
+
 fn scratch() -> Result<tempfile::TempDir, String> {
     tempfile::tempdir().map_err(|cause| format!("cannot make a directory: {cause}"))
 }
@@ -161,7 +164,7 @@ fn same_decisions(port: &str) -> Outcome {
         .arg(scratch.path().join("kubeconfig"));
     let mut ours = ChildServer::start("optik", &mut serve, &scratch.path().join("optik.log"))?;
     ours.wait_ready(&http, "/readyz")?;
-    let theirs = decisions(&format!("https://127.0.0.1:{port}"), Some("secret"))?;
+    let theirs = decisions(&format!("https://127.0.0.1:{port}"), Some(TOKEN))?;
     let ours = decisions(&format!("http://{http}"), None)?;
     let pairs = theirs.lines().zip(ours.lines());
     let different: Vec<String> = pairs
@@ -193,30 +196,73 @@ fn decisions(server: &str, token: Option<&str>) -> Result<String, String> {
 
 /// The record of a real kube-apiserver is what one answers today.
 pub(crate) fn live() -> Outcome {
-    let apiserver = tools::kube_apiserver()?;
-    let scratch = scratch()?;
-    let cluster = EtcdProcesses::start(1, scratch.path())?;
-    let etcd = cluster.endpoints[0].trim_start_matches("http://");
-    let port = free_port()?.to_string();
-    let _server = start_apiserver(&apiserver, etcd, &port, scratch.path())?;
-    wait_ready(&port, scratch.path())?;
-    let mut compare = Command::new(env!("CARGO"));
-    compare
-        .args([
-            "run",
-            "--quiet",
-            "--locked",
-            "--package",
-            "optik-differential",
-        ])
-        .args(["--example", "differential", "--", "--token", "secret"])
-        .args(["--server", &format!("https://127.0.0.1:{port}")])
-        .args(["--scripts", "compat/differential"])
-        .current_dir(root());
-    match compare.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(_) => Err("kube-apiserver responses differ from the recording".to_owned()),
-        Err(cause) => Err(format!("cannot compare: {cause}")),
+    KubeApiserver::start()?.run_differential(&[])
+}
+
+/// A real etcd of one member.
+pub(crate) struct EtcdServer {
+    processes: EtcdProcesses,
+    _scratch: tempfile::TempDir,
+}
+
+impl EtcdServer {
+    pub(crate) fn start() -> Result<Self, String> {
+        let scratch = scratch()?;
+        Ok(Self {
+            processes: EtcdProcesses::start(1, scratch.path())?,
+            _scratch: scratch,
+        })
+    }
+
+    pub(crate) fn url(&self) -> &str {
+        &self.processes.endpoints[0]
+    }
+}
+
+/// A real kube-apiserver on a real etcd.
+pub(crate) struct KubeApiserver {
+    port: String,
+    _server: ChildServer,
+    _etcd: EtcdServer,
+    _scratch: tempfile::TempDir,
+}
+
+impl KubeApiserver {
+    pub(crate) fn start() -> Result<Self, String> {
+        let program = tools::kube_apiserver()?;
+        let scratch = scratch()?;
+        let etcd = EtcdServer::start()?;
+        let port = free_port()?.to_string();
+        let address = etcd.url().trim_start_matches("http://");
+        let server = start_apiserver(&program, address, &port, scratch.path())?;
+        wait_ready(&port, scratch.path())?;
+        Ok(Self {
+            port,
+            _server: server,
+            _etcd: etcd,
+            _scratch: scratch,
+        })
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("https://127.0.0.1:{}", self.port)
+    }
+
+    /// Plays the scripts of `compat/differential` on it.
+    pub(crate) fn run_differential(&self, more: &[&str]) -> Outcome {
+        let mut compare = Command::new(env!("CARGO"));
+        compare
+            .args(["run", "--quiet", "--locked"])
+            .args(["--package", "optik-differential"])
+            .args(["--example", "differential", "--", "--token", TOKEN])
+            .args(["--server", &self.url()])
+            .args(more)
+            .current_dir(root());
+        match compare.status() {
+            Ok(status) if status.success() => Ok(()),
+            Ok(_) => Err("kube-apiserver responses differ from the recording".to_owned()),
+            Err(cause) => Err(format!("cannot compare: {cause}")),
+        }
     }
 }
 
@@ -251,7 +297,7 @@ fn start_apiserver(
             .arg("2048"),
     )?;
     let tokens = scratch.join("tokens.csv");
-    std::fs::write(&tokens, "secret,admin,admin,system:masters\n")
+    std::fs::write(&tokens, format!("{TOKEN},admin,admin,system:masters\n"))
         .map_err(|cause| format!("{}: {cause}", tokens.display()))?;
     let mut command = Command::new(program);
     command

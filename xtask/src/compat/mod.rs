@@ -12,7 +12,9 @@ mod tools;
 
 use crate::Outcome;
 
+pub(crate) use etcd::{EtcdServer, KubeApiserver, TOKEN};
 pub(crate) use operators::measure;
+pub(crate) use process::output;
 
 /// One thing that is tried, and what came of it.
 struct CompatJob {
