@@ -1,9 +1,9 @@
-//! What went wrong, for the person at the terminal.
+//! Errors for the user of the command line.
 
 use std::error::Error;
 use std::fmt;
 
-/// A sentence, the causes below it, and what to do about it.
+/// An error message, its causes, and a hint.
 #[derive(Debug)]
 pub(crate) struct BenchError {
     message: String,
@@ -32,7 +32,7 @@ impl BenchError {
         }
     }
 
-    /// The command line makes no sense.
+    /// An error in the command line.
     pub(crate) fn usage(text: impl Into<String>) -> Self {
         Self {
             usage: true,

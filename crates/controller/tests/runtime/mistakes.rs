@@ -1,5 +1,5 @@
 //! The classic mistakes that types cannot prevent: the tests count writes and reconciles until all
-//! managers are idle. The other mistakes are in `testkit/mistakes`.
+//! managers are idle. The other mistakes are in `tests/ui`.
 
 use crate::backup::{Backup, ChildCreator, ReconcileCounter};
 use crate::fixture::{RuntimeFixture, eventually, start};

@@ -2,7 +2,7 @@ use optik_controller::Outcome;
 use std::time::Duration;
 
 fn outcome() -> Outcome {
-    Outcome::After(Duration::ZERO)
+    Outcome::RequeueAfter(Duration::ZERO)
 }
 
 fn main() {}

@@ -1,5 +1,5 @@
 use k8s_openapi::api::core::v1::ConfigMap;
-use optik_controller::{Cx, Fault, Outcome, Reconciler, Snap};
+use optik_controller::{Cached, Outcome, ReconcileContext, ReconcileError, Reconciler};
 
 enum Event {
     Created,
@@ -14,10 +14,10 @@ impl Reconciler for Branching {
 
     async fn reconcile(
         &self,
-        _: Snap<ConfigMap>,
+        _: Cached<ConfigMap>,
         event: Event,
-        _: &mut Cx<ConfigMap>,
-    ) -> Result<Outcome, Fault> {
+        _: &mut ReconcileContext<ConfigMap>,
+    ) -> Result<Outcome, ReconcileError> {
         match event {
             Event::Created | Event::Updated => Ok(Outcome::Done),
         }

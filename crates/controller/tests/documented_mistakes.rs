@@ -32,7 +32,7 @@ fn test_names(row: &str) -> Vec<&str> {
 fn documented_mistakes_and_faults_have_tests() {
     let page = std::fs::read_to_string(root().join("docs/controllers.md")).expect("it is there");
     let tests =
-        sources("crates/controller/tests/runtime") + &sources("testkit/mistakes/tests/cases");
+        sources("crates/controller/tests/runtime") + &sources("crates/controller/tests/ui/cases");
     let mut rows = 0;
     for table in page
         .split("\n## ")

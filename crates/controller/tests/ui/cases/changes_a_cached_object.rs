@@ -1,7 +1,7 @@
 use k8s_openapi::api::core::v1::ConfigMap;
-use optik_controller::Snap;
+use optik_controller::Cached;
 
-fn corrupt(mut map: Snap<ConfigMap>) {
+fn corrupt(mut map: Cached<ConfigMap>) {
     map.data = None;
 }
 
