@@ -29,7 +29,7 @@ struct Args {
     /// Print how long every check took.
     #[arg(long)]
     times: bool,
-    /// A part of the names of checks, or the number of an assertion.
+    /// The id of an assertion (CONC-12), or a part of the names of checks.
     #[arg(default_value = "")]
     filter: String,
 }

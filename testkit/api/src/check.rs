@@ -4,48 +4,21 @@ use crate::{Outcome, Scope};
 use futures::future::BoxFuture;
 use std::fmt;
 
-/// An assertion of the contract, and how to see whether a server keeps it.
+/// Assertions of the specification, and how to see whether a server keeps them.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// `module::what_must_hold`
     pub name: &'static str,
-    pub contract: Contract,
-    /// The assertions of the contract it covers; none for what only the tables of the
-    /// contract say.
-    pub numbers: &'static [u16],
+    /// The assertions of `docs/spec` that it covers; none for what only the tables of the
+    /// specification say.
+    pub ids: &'static [&'static str],
     pub needs: &'static [Need],
     pub run: fn(Scope) -> BoxFuture<'static, Outcome>,
 }
 
 impl fmt::Debug for Check {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, numbers, .. } = self;
-        write!(f, "{name} {}{numbers:?}", self.contract.prefix())
-    }
-}
-
-/// Whose assertions the numbers of a check are. Each counts from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Contract {
-    /// Revisions, lists, watches, concurrent writes.
-    Concurrency,
-    /// Patches, server-side apply, field validation, dry run.
-    Merging,
-    /// Custom kinds, admission, garbage collection, access.
-    Extension,
-}
-
-impl Contract {
-    pub const ALL: [Self; 3] = [Self::Concurrency, Self::Merging, Self::Extension];
-
-    /// What stands before a number: `12`, `merging-12`.
-    #[must_use]
-    pub fn prefix(self) -> &'static str {
-        match self {
-            Self::Concurrency => "",
-            Self::Merging => "merging-",
-            Self::Extension => "extension-",
-        }
+        write!(f, "{} [{}]", self.name, self.ids.join(", "))
     }
 }
 
@@ -139,17 +112,12 @@ impl fmt::Display for Need {
     }
 }
 
-/// A table of the checks of a module: numbers, name, needs. The contract stands behind
-/// the name of the module, if it is not that of concurrency.
+/// A table of the checks of a module: ids, name, needs.
 macro_rules! checks {
-    ($module:ident: $($rest:tt)*) => {
-        $crate::check::checks! { $module of Concurrency: $($rest)* }
-    };
-    ($module:ident of $contract:ident: $($numbers:tt $check:ident $needs:tt,)*) => {
+    ($module:ident: $($ids:tt $check:ident $needs:tt,)*) => {
         pub(crate) const CHECKS: &[$crate::Check] = &[$($crate::Check {
             name: concat!(stringify!($module), "::", stringify!($check)),
-            contract: $crate::Contract::$contract,
-            numbers: &$numbers,
+            ids: &$ids,
             needs: {
                 #[allow(unused_imports, reason = "some tables need nothing")]
                 use $crate::Need::*;

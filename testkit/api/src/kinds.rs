@@ -1,6 +1,6 @@
 //! The kinds the suite knows, and in which ways they differ.
 
-/// A resource of the server. The flags are the columns of the contract's lists of kinds.
+/// A resource of the server. The flags are the columns of the lists of kinds in CONC §2 and §7.
 #[derive(Clone, Copy, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a column of a table")]
 pub struct Kind {
@@ -10,18 +10,18 @@ pub struct Kind {
     pub plural: &'static str,
     pub kind: &'static str,
     pub namespaced: bool,
-    /// A PUT without resourceVersion is applied to the newest object (§2.2).
+    /// A PUT without resourceVersion is applied to the newest object (CONC §2.2).
     pub unconditional: bool,
-    /// A PUT creates what is missing (§2.3).
+    /// A PUT creates what is missing (CONC §2.3).
     pub created_by_put: bool,
-    /// A delete answers with the object, not with a `Status` (§2.5).
+    /// A delete answers with the object, not with a `Status` (CONC §2.5).
     pub shown_when_deleted: bool,
-    /// A delete that names no policy leaves the dependents (§2.5).
+    /// A delete that names no policy leaves the dependents (CONC §2.5).
     pub orphans_by_default: bool,
     pub generations: Generations,
 }
 
-/// What `metadata.generation` does (§7).
+/// What `metadata.generation` does (CONC §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generations {
     /// 1 on create, +1 whenever the spec changes.

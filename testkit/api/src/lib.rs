@@ -1,6 +1,6 @@
 //! What every Kubernetes API server must do, checked over HTTP.
 //!
-//! * [`suite`] is a table of named checks. Each knows the numbers of the assertions it
+//! * [`suite`] is a table of named checks. Each knows the ids of the assertions (docs/spec) it
 //!   covers and what a server needs for it; [`suite::run`] runs those that a server can
 //!   be asked, and says which it left out.
 //! * [`Target`] says where the server is, [`Client`] speaks to it, [`ServerCapabilities`] say what
@@ -35,10 +35,9 @@ mod target;
 mod watch;
 mod webhook;
 mod websocket;
-pub mod wire_checklist;
 
 pub use capabilities::{Compact, ServerCapabilities};
-pub use check::{Check, Contract, Need};
+pub use check::{Check, Need};
 pub use client::{Client, Request};
 pub use failure::{Failure, Outcome};
 pub use kinds::Kind;

@@ -1,6 +1,6 @@
 //! What a run of the suite found out.
 
-use crate::{Check, Contract, Failure, Need};
+use crate::{Check, Failure, Need};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::time::Duration;
@@ -47,22 +47,34 @@ impl SuiteReport {
         })
     }
 
-    /// Assertions of a contract all of whose checks ran and passed.
+    /// The assertions whose id begins with `prefix` and all of whose checks ran and passed.
     #[must_use]
-    pub fn proven(&self, contract: Contract) -> BTreeSet<u16> {
-        let (passed, other): (Vec<_>, Vec<_>) = self
+    pub fn proven(&self, prefix: &str) -> BTreeSet<&'static str> {
+        self.covered(prefix)
+            .difference(&self.unproven(prefix))
+            .copied()
+            .collect()
+    }
+
+    /// The assertions whose id begins with `prefix` and that a check covers that failed or
+    /// did not run.
+    #[must_use]
+    pub fn unproven(&self, prefix: &str) -> BTreeSet<&'static str> {
+        let open = self
             .checks
             .iter()
-            .filter(|(check, ..)| check.contract == contract)
-            .partition(|(_, verdict, _)| matches!(verdict, CheckResult::Passed));
-        let passed: BTreeSet<u16> = numbers(passed.iter().map(|(check, ..)| check));
-        let other = numbers(other.iter().map(|(check, ..)| check));
-        passed.difference(&other).copied().collect()
+            .filter(|(_, verdict, _)| !matches!(verdict, CheckResult::Passed));
+        ids(open.map(|(check, ..)| check), prefix)
+    }
+
+    fn covered(&self, prefix: &str) -> BTreeSet<&'static str> {
+        ids(self.checks.iter().map(|(check, ..)| check), prefix)
     }
 }
 
-fn numbers<'a>(checks: impl Iterator<Item = &'a Check>) -> BTreeSet<u16> {
-    checks.flat_map(|check| check.numbers).copied().collect()
+fn ids<'a>(checks: impl Iterator<Item = &'a Check>, prefix: &str) -> BTreeSet<&'static str> {
+    let ids = checks.flat_map(|check| check.ids).copied();
+    ids.filter(|id| id.starts_with(prefix)).collect()
 }
 
 impl fmt::Display for SuiteReport {
@@ -78,32 +90,41 @@ impl fmt::Display for SuiteReport {
         let (failed, left_out) = (self.failed().count(), self.skipped().count());
         let passed = self.checks.len() - failed - left_out;
         writeln!(f, "{passed} passed, {failed} failed, {left_out} left out")?;
-        for contract in Contract::ALL {
-            let proven = self.proven(contract);
-            let checks = self.checks.iter().map(|(check, ..)| check);
-            let all = numbers(checks.filter(|check| check.contract == contract));
-            let rest = all.difference(&proven).copied().collect();
-            let (proven, rest) = (ranges(&proven), ranges(&rest));
-            writeln!(f, "{contract:?}: proven {proven}; not proven {rest}")?;
+        let covered = self.covered("");
+        let prefixes: BTreeSet<&str> = covered.iter().map(|id| split(id).0).collect();
+        for prefix in prefixes {
+            let proven = ranges(&self.proven(prefix));
+            let rest = ranges(&self.unproven(prefix));
+            writeln!(f, "{prefix}: proven {proven}; not proven {rest}")?;
         }
         Ok(())
     }
 }
 
-/// `1-3, 7`
-fn ranges(numbers: &BTreeSet<u16>) -> String {
-    let mut runs: Vec<(u16, u16)> = Vec::new();
-    for &number in numbers {
+/// `CONC-` and 17 of `CONC-17`; 0 for what is no number.
+fn split(id: &str) -> (&str, u16) {
+    let (prefix, number) = id.split_at(id.find('-').map_or(id.len(), |at| at + 1));
+    (prefix, number.parse().unwrap_or_default())
+}
+
+/// `CONC-1 to CONC-3, CONC-7`
+fn ranges(ids: &BTreeSet<&str>) -> String {
+    let mut numbers: Vec<(&str, u16)> = ids.iter().map(|id| split(id)).collect();
+    numbers.sort_unstable();
+    let mut runs: Vec<(&str, u16, u16)> = Vec::new();
+    for (prefix, number) in numbers {
         match runs.last_mut() {
-            Some((_, last)) if *last + 1 == number => *last = number,
-            _ => runs.push((number, number)),
+            Some((last_prefix, _, last)) if *last_prefix == prefix && *last + 1 == number => {
+                *last = number;
+            }
+            _ => runs.push((prefix, number, number)),
         }
     }
-    let texts = runs.iter().map(|(first, last)| {
+    let texts = runs.iter().map(|(prefix, first, last)| {
         if first == last {
-            first.to_string()
+            format!("{prefix}{first}")
         } else {
-            format!("{first}-{last}")
+            format!("{prefix}{first} to {prefix}{last}")
         }
     });
     let texts: Vec<String> = texts.collect();
@@ -117,11 +138,10 @@ fn ranges(numbers: &BTreeSet<u16>) -> String {
 mod tests {
     use super::*;
 
-    fn check(numbers: &'static [u16]) -> Check {
+    fn check(ids: &'static [&'static str]) -> Check {
         Check {
             name: "a",
-            contract: Contract::Merging,
-            numbers,
+            ids,
             needs: &[],
             run: |_| Box::pin(async { Ok(()) }),
         }
@@ -129,27 +149,28 @@ mod tests {
 
     #[test]
     fn assertion_is_proven_if_all_its_checks_passed() {
-        let seconds = Duration::ZERO;
+        let passed = check(&["PATCH-1", "PATCH-2", "PATCH-3", "PATCH-12", "WIRE-4"]);
+        let skipped = CheckResult::Skipped(vec![Need::Patch]);
+        let failed = CheckResult::Failed(Failure::new("x"));
         let report = SuiteReport {
             checks: vec![
-                (check(&[1, 2, 3, 5]), CheckResult::Passed, seconds),
-                (
-                    check(&[3]),
-                    CheckResult::Skipped(vec![Need::Patch]),
-                    seconds,
-                ),
-                (check(&[7]), CheckResult::Failed(Failure::new("x")), seconds),
+                (passed, CheckResult::Passed, Duration::ZERO),
+                (check(&["PATCH-3"]), skipped, Duration::ZERO),
+                (check(&["PATCH-7"]), failed, Duration::ZERO),
             ],
         };
-        assert_eq!(ranges(&report.proven(Contract::Merging)), "1-2, 5");
-        assert!(report.proven(Contract::Concurrency).is_empty());
+        let proven = BTreeSet::from(["PATCH-1", "PATCH-2", "PATCH-12"]);
+        assert_eq!(report.proven("PATCH-"), proven);
+        assert_eq!(report.unproven(""), BTreeSet::from(["PATCH-3", "PATCH-7"]));
+        assert!(report.proven("CONC-").is_empty());
         assert!(!report.is_clean());
         let text = report.to_string();
-        assert!(
-            text.contains("LEFT OUT a merging-[3]: needs patch"),
-            "{text}"
-        );
-        let proven = "Merging: proven 1-2, 5; not proven 3, 7\n";
-        assert!(text.contains(proven), "{text}");
+        for line in [
+            "LEFT OUT a [PATCH-3]: needs patch",
+            "PATCH-: proven PATCH-1 to PATCH-2, PATCH-12; not proven PATCH-3, PATCH-7",
+            "WIRE-: proven WIRE-4; not proven none",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}:\n{text}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! The failures of the contract, word for word (§2.7).
+//! The failures of the specification, word for word (CONC §2.7).
 
 use crate::Kind;
 use crate::kinds::qualified;
@@ -34,13 +34,13 @@ fn object_details(kind: &Kind, name: &str) -> Option<Value> {
     Some(named_details(kind.plural, kind.group, name))
 }
 
-/// `A1`
+/// `CONC-A1`
 pub(crate) fn already_exists(kind: &Kind, name: &str) -> Value {
     let message = format!("{} \"{name}\" already exists", kind.resource());
     failure(409, "AlreadyExists", &message, object_details(kind, name))
 }
 
-/// `A1` while the object in the way terminates
+/// `CONC-A1` while the object in the way terminates
 pub(crate) fn already_exists_terminating(kind: &Kind, name: &str) -> Value {
     let mut status = already_exists(kind, name);
     let message = status["message"].as_str().unwrap_or_default();
@@ -48,7 +48,7 @@ pub(crate) fn already_exists_terminating(kind: &Kind, name: &str) -> Value {
     status
 }
 
-/// `A2`
+/// `CONC-A2`
 pub(crate) fn generated_name_taken(kind: &Kind, name: &str) -> Value {
     let mut status = already_exists(kind, name);
     let message = status["message"].as_str().unwrap_or_default();
@@ -72,14 +72,14 @@ fn conflict(word: &str, group: &str, name: &str, text: &str) -> Value {
     )
 }
 
-/// `C1`
+/// `CONC-C1`
 pub(crate) fn conflict_modified(kind: &Kind, name: &str) -> Value {
     let text = "the object has been modified; please apply your changes to the latest version \
                 and try again";
     conflict(kind.plural, kind.group, name, text)
 }
 
-/// `C2`; the stored uid is empty if there is no object.
+/// `CONC-C2`; the stored uid is empty if there is no object.
 pub(crate) fn uid_changed(kind: &Kind, (namespace, name): (&str, &str), uids: [&str; 2]) -> Value {
     let [sent, stored] = uids;
     let text = format!(
@@ -91,7 +91,7 @@ pub(crate) fn uid_changed(kind: &Kind, (namespace, name): (&str, &str), uids: [&
     conflict(kind.plural, kind.group, name, &text)
 }
 
-/// `C3`
+/// `CONC-C3`
 pub(crate) fn uid_without_object(kind: &Kind, name: &str, uid: &str) -> Value {
     let text = format!(
         "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
@@ -99,7 +99,7 @@ pub(crate) fn uid_without_object(kind: &Kind, name: &str, uid: &str) -> Value {
     conflict(kind.plural, kind.group, name, &text)
 }
 
-/// `C5`
+/// `CONC-C5`
 pub(crate) fn delete_uid_differs(kind: &Kind, name: &str, uids: [&str; 2]) -> Value {
     let [sent, stored] = uids;
     let text = format!(
@@ -109,7 +109,7 @@ pub(crate) fn delete_uid_differs(kind: &Kind, name: &str, uids: [&str; 2]) -> Va
     conflict(kind.kind, kind.group, name, &text)
 }
 
-/// `C6`
+/// `CONC-C6`
 pub(crate) fn delete_revision_differs(kind: &Kind, name: &str, revisions: [&str; 2]) -> Value {
     let [sent, stored] = revisions;
     let text = format!(
@@ -119,7 +119,7 @@ pub(crate) fn delete_revision_differs(kind: &Kind, name: &str, revisions: [&str;
     conflict(kind.kind, kind.group, name, &text)
 }
 
-/// `N1`
+/// `CONC-N1`
 pub(crate) fn not_found(kind: &Kind, name: &str) -> Value {
     let message = format!("{} \"{name}\" not found", kind.resource());
     failure(404, "NotFound", &message, object_details(kind, name))
@@ -151,19 +151,19 @@ pub(crate) fn invalid(word: &str, group: &str, name: &str, causes: &[Cause<'_>])
     failure(422, "Invalid", &message, Some(details))
 }
 
-/// `F1` to `F5`, §5.2
+/// `CONC-F1` to `CONC-F5`, CONC §5.2
 pub(crate) fn list_options(causes: &[Cause<'_>]) -> Value {
     invalid("ListOptions", "meta.k8s.io", "", causes)
 }
 
-/// `I1`
+/// `CONC-I1`
 pub(crate) fn revision_required(kind: &Kind, name: &str) -> Value {
     let text = "Invalid value: 0: must be specified for an update";
     let cause = ("FieldValueInvalid", "metadata.resourceVersion", text);
     invalid(kind.plural, kind.group, name, &[cause])
 }
 
-/// `I2`
+/// `CONC-I2`
 pub(crate) fn finalizer_added(kind: &Kind, name: &str, added: &str) -> Value {
     let text = format!(
         "Forbidden: no new finalizers can be added if the object is being deleted, found new \
@@ -173,7 +173,7 @@ pub(crate) fn finalizer_added(kind: &Kind, name: &str, added: &str) -> Value {
     invalid(kind.kind, kind.group, name, &[cause, cause])
 }
 
-/// `I3`
+/// `CONC-I3`
 pub(crate) fn patch_rejected() -> Value {
     let message = "the server rejected our request due to an error in our request";
     failure(422, "Invalid", message, Some(json!({})))
@@ -184,7 +184,7 @@ pub(crate) fn bad_request(message: &str) -> Value {
     failure(400, "BadRequest", message, None)
 }
 
-/// The text of a number that is none, as `B1`, `X2` and `X3` have it.
+/// The text of a number that is none, as `CONC-B1`, `CONC-X2` and `CONC-X3` have it.
 pub(crate) fn malformed_number(text: &str) -> String {
     let why = if text.bytes().all(|byte| byte.is_ascii_digit()) && !text.is_empty() {
         "value out of range"
@@ -199,7 +199,7 @@ fn malformed_revision(text: &str) -> String {
     format!("resourceVersion: Invalid value: \"{text}\": {number}")
 }
 
-/// `B1`
+/// `CONC-B1`
 pub(crate) fn revision_malformed(text: &str) -> Value {
     bad_request(&format!(
         "invalid resource version: {}",
@@ -207,18 +207,18 @@ pub(crate) fn revision_malformed(text: &str) -> Value {
     ))
 }
 
-/// `B2`
+/// `CONC-B2`
 pub(crate) fn revision_with_continue() -> Value {
     bad_request("specifying resource version is not allowed when using continue")
 }
 
-/// `G1`
+/// `CONC-G1`
 pub(crate) fn list_expired() -> Value {
     let message = "The resourceVersion for the provided list is too old.";
     failure(410, "Expired", message, None)
 }
 
-/// `G2`, with the token of the answer
+/// `CONC-G2`, with the token of the answer
 pub(crate) fn continue_expired(token: &str) -> Value {
     let message = "The provided continue parameter is too old to display a consistent list \
                    result. You can start a new list without the continue parameter, or use the \
@@ -231,19 +231,19 @@ pub(crate) fn continue_expired(token: &str) -> Value {
     status
 }
 
-/// `G3`
+/// `CONC-G3`
 pub(crate) fn watch_too_old(asked: u64, oldest: u64) -> Value {
     let message = format!("too old resource version: {asked} ({oldest})");
     failure(410, "Expired", &message, None)
 }
 
-/// `G4`
+/// `CONC-G4`
 pub(crate) fn watch_expired() -> Value {
     let message = "The resourceVersion for the provided watch is too old.";
     failure(410, "Expired", message, None)
 }
 
-/// `T1`; `retry` is absent from a store
+/// `CONC-T1`; `retry` is absent from a store
 pub(crate) fn too_large(asked: u64, current: u64, retry: Option<u64>) -> Value {
     let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
     let mut details = json!({"causes": [{
@@ -255,25 +255,25 @@ pub(crate) fn too_large(asked: u64, current: u64, retry: Option<u64>) -> Value {
     failure(504, "Timeout", &message, Some(details))
 }
 
-/// `Q1`
+/// `CONC-Q1`
 pub(crate) fn initializing(retry: u64) -> Value {
     let details = json!({"retryAfterSeconds": retry});
     let message = "storage is (re)initializing";
     failure(429, "TooManyRequests", message, Some(details))
 }
 
-/// `X1`
+/// `CONC-X1`
 pub(crate) fn revision_on_create() -> Value {
     let message = "resourceVersion should not be set on objects to be created";
     failure(500, "", message, None)
 }
 
-/// `X2`
+/// `CONC-X2`
 pub(crate) fn revision_malformed_internally(text: &str) -> Value {
     failure(500, "", &malformed_revision(text), None)
 }
 
-/// `X3`
+/// `CONC-X3`
 pub(crate) fn revision_malformed_in_body(text: &str) -> Value {
     failure(500, "", &malformed_number(text), None)
 }
@@ -290,7 +290,7 @@ pub(crate) fn method_not_allowed() -> Value {
     failure(405, "MethodNotAllowed", message, Some(json!({})))
 }
 
-/// §2.5: the object is gone.
+/// CONC §2.5: the object is gone.
 pub(crate) fn delete_success(kind: &Kind, name: &str, uid: &str) -> Value {
     let mut details = named_details(kind.plural, kind.group, name);
     details["uid"] = uid.into();

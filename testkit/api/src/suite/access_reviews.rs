@@ -1,11 +1,11 @@
-//! What is asked about access, as far as it is an object (extension and policy §5.3).
+//! What is asked about access, as far as it is an object (EXT §5.3).
 
 use crate::check::checks;
 use crate::failure::same_json;
 use crate::{Outcome, Scope, status};
 use serde_json::{Value, json};
 
-checks! { access_reviews of Extension:
+checks! { access_reviews:
     [] local_access_review_namespace_must_match_path [],
     [] access_review_selectors_are_validated [],
 }

@@ -5,7 +5,7 @@ use crate::failure::{RowFailures, ensure, same_json};
 use crate::{ApiResponse, Failure, Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { admission_plugins of Extension:
+checks! { admission_plugins:
     [] admission_policies_match_subresources_by_name [Policies, Patch],
     [] admission_policies_see_pod_evictions [Policies],
     [] eviction_by_pdb_reports_disruption_allowed_condition [Admission],

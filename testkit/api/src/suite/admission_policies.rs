@@ -8,9 +8,9 @@ use crate::object::{set, with};
 use crate::{ApiResponse, Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { admission_policies of Extension:
-    [77] validating_admission_policy_denies [Policies],
-    [78] validating_admission_policy_warns [Policies],
+checks! { admission_policies:
+    ["EXT-77"] validating_admission_policy_denies [Policies],
+    ["EXT-78"] validating_admission_policy_warns [Policies],
     [] policy_expressions_see_admission_request [Policies],
     [] policy_match_conditions_and_failure_policy_decide [Policies],
     [] policy_params_are_resolved [Policies, CustomResources],

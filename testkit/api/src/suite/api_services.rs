@@ -6,7 +6,7 @@ use crate::failure::{RowFailures, ensure, same_json};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { api_services of Extension:
+checks! { api_services:
     [] built_in_group_versions_have_api_services [],
     [] crd_group_version_adds_and_removes_its_api_service [CustomResources],
     [] deleted_api_service_is_recreated [CustomResources],

@@ -1,4 +1,4 @@
-//! Server-side apply as far as it meets revisions and owners (§2.3, §2.4).
+//! Server-side apply as far as it meets revisions and owners (CONC §2.3, CONC §2.4).
 
 use crate::check::checks;
 use crate::failure::{ensure, same_json};
@@ -12,13 +12,13 @@ use serde_json::{Value, json};
 const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
 
 checks! { apply:
-    [42] apply_of_missing_object_ignores_resource_version [Apply],
-    [43] apply_of_missing_object_with_uid_conflicts [Apply],
-    [44] apply_to_field_of_another_manager_conflicts [Apply],
-    [44] apply_reports_all_conflicting_fields [Apply],
-    [44] forced_apply_takes_ownership [Apply],
-    [45] apply_requires_field_manager [Apply],
-    [46] apply_to_status_of_missing_object_gets_404 [Apply, Status, Kind("deployments")],
+    ["CONC-42"] apply_of_missing_object_ignores_resource_version [Apply],
+    ["CONC-43"] apply_of_missing_object_with_uid_conflicts [Apply],
+    ["CONC-44"] apply_to_field_of_another_manager_conflicts [Apply],
+    ["CONC-44"] apply_reports_all_conflicting_fields [Apply],
+    ["CONC-44"] forced_apply_takes_ownership [Apply],
+    ["CONC-45", "WIRE-54"] apply_requires_field_manager [Apply],
+    ["CONC-46"] apply_to_status_of_missing_object_gets_404 [Apply, Status, Kind("deployments")],
     [] apply_with_managed_fields_is_rejected [Apply],
 }
 

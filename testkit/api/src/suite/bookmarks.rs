@@ -1,4 +1,4 @@
-//! Bookmarks while a watch goes on (§4.3).
+//! Bookmarks while a watch goes on (CONC §4.3).
 
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};
@@ -9,8 +9,8 @@ use serde_json::json;
 use std::time::Duration;
 
 checks! { bookmarks:
-    [98] watch_sends_bookmark_before_timeout [],
-    [98] watch_sends_bookmark_every_minute [SlowMinutes],
+    ["CONC-98"] watch_sends_bookmark_before_timeout [],
+    ["CONC-98"] watch_sends_bookmark_every_minute [SlowMinutes],
 }
 
 async fn watch_sends_bookmark_before_timeout(scope: Scope) -> Outcome {

@@ -10,14 +10,14 @@ use http::Method;
 use rcgen::{CertificateParams, DnType, DnValue, KeyPair};
 use serde_json::{Value, json};
 
-checks! { certificate_signing_requests of Extension:
-    [] csr_records_requesting_user [Authorization],
+checks! { certificate_signing_requests:
+    ["IDENT-74"] csr_records_requesting_user [Authorization],
     [] csr_spec_is_immutable [],
-    [] csr_approval_requires_approve_on_signer [Authorization],
-    [] csr_signing_requires_sign_on_signer [Authorization],
-    [] csr_approval_conditions_cannot_be_changed [],
-    [] csr_with_invalid_signature_is_rejected [],
-    [] csr_for_system_masters_is_forbidden [],
+    ["IDENT-76"] csr_approval_requires_approve_on_signer [Authorization],
+    ["IDENT-76"] csr_signing_requires_sign_on_signer [Authorization],
+    ["IDENT-78"] csr_approval_conditions_cannot_be_changed [],
+    ["IDENT-75"] csr_with_invalid_signature_is_rejected [],
+    ["IDENT-77"] csr_for_system_masters_is_forbidden [],
 }
 
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";

@@ -1,4 +1,4 @@
-//! What is left after the store was compacted (§6).
+//! What is left after the store was compacted (CONC §6).
 
 use crate::check::checks;
 use crate::client::query;
@@ -9,13 +9,13 @@ use crate::{Failure, Outcome, Scope};
 use serde_json::Value;
 
 checks! { compaction:
-    [78] expired_continue_token_gets_410_with_new_token [Compaction],
-    [78] expired_continue_token_of_uncached_resource_gets_410 [Compaction, Kind("events")],
-    [79] exact_list_of_compacted_revision_gets_410 [Compaction],
-    [79] exact_list_of_uncached_resource_at_compacted_revision_gets_410 [Compaction, Kind("events")],
-    [89, 90] watch_from_compacted_revision_gets_error_event_410 [Compaction],
-    [89] watch_of_uncached_resource_from_compacted_revision_gets_410 [Compaction, Kind("events")],
-    [109] watch_list_works_after_compaction [Compaction],
+    ["CONC-78"] expired_continue_token_gets_410_with_new_token [Compaction],
+    ["CONC-78"] expired_continue_token_of_uncached_resource_gets_410 [Compaction, Kind("events")],
+    ["CONC-79"] exact_list_of_compacted_revision_gets_410 [Compaction],
+    ["CONC-79"] exact_list_of_uncached_resource_at_compacted_revision_gets_410 [Compaction, Kind("events")],
+    ["CONC-89", "CONC-90", "WIRE-75"] watch_from_compacted_revision_gets_error_event_410 [Compaction],
+    ["CONC-89"] watch_of_uncached_resource_from_compacted_revision_gets_410 [Compaction, Kind("events")],
+    ["CONC-109"] watch_list_works_after_compaction [Compaction],
     [] live_watches_and_objects_survive_compaction [Compaction],
 }
 
@@ -96,6 +96,7 @@ async fn old_token(scope: &Scope, plural: &str) -> Outcome {
     same("revision", &now, &revision(&third)?)
 }
 
+/// Shows G30.
 async fn exact_list_of_compacted_revision_gets_410(scope: Scope) -> Outcome {
     exact_list(&scope, "configmaps").await
 }

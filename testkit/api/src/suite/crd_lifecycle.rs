@@ -8,10 +8,10 @@ use crate::{Outcome, Request, Scope};
 use serde_json::json;
 
 checks! { crd_lifecycle:
-    [] new_crd_changes_aggregated_discovery_etag [CustomResources],
-    [] openapi_lists_patch_types_of_custom_resource [CustomResources],
-    [] crd_deletion_deletes_its_objects_and_ends_watches [CustomResources],
-    [] crd_schema_change_ends_watches [CustomResources],
+    ["WIRE-12"] new_crd_changes_aggregated_discovery_etag [CustomResources],
+    ["WIRE-25"] openapi_lists_patch_types_of_custom_resource [CustomResources],
+    ["WIRE-13"] crd_deletion_deletes_its_objects_and_ends_watches [CustomResources],
+    ["WIRE-14"] crd_schema_change_ends_watches [CustomResources],
 }
 
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 
 checks! { crd_publishing:
     [] table_of_custom_resource_has_additional_printer_columns [Table, CustomResources],
-    [] table_of_custom_resource_without_printer_columns_has_defaults [Table, CustomResources],
+    ["EXT-54"] table_of_custom_resource_without_printer_columns_has_defaults [Table, CustomResources],
     [] openapi_describes_custom_resource [CustomResources],
-    [] openapi_follows_crd_changes [CustomResources],
-    [] discovery_follows_crd_changes [CustomResources],
+    ["WIRE-11"] openapi_follows_crd_changes [CustomResources],
+    ["WIRE-11"] discovery_follows_crd_changes [CustomResources],
 }
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";

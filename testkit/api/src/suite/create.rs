@@ -1,4 +1,4 @@
-//! Create (§2.6).
+//! Create (CONC §2.6).
 
 use crate::check::checks;
 use crate::failure::{ensure, same};
@@ -11,16 +11,16 @@ use futures::future::join_all;
 use serde_json::{Value, json};
 
 checks! { create:
-    [17] create_of_existing_name_gets_409 [],
-    [18] create_of_terminating_name_gets_409 [],
-    [19, 20] create_with_resource_version_is_rejected [],
-    [21] create_ignores_server_set_metadata [],
-    [22] generate_name_appends_random_suffix [],
-    [22] generate_name_truncates_long_prefix [],
-    [23] generate_name_is_ignored_if_name_is_set [],
-    [24] create_with_other_namespace_than_path_gets_400 [],
+    ["CONC-17", "WIRE-58"] create_of_existing_name_gets_409 [],
+    ["CONC-18"] create_of_terminating_name_gets_409 [],
+    ["CONC-19", "CONC-20"] create_with_resource_version_is_rejected [],
+    ["CONC-21"] create_ignores_server_set_metadata [],
+    ["CONC-22"] generate_name_appends_random_suffix [],
+    ["CONC-22"] generate_name_truncates_long_prefix [],
+    ["CONC-23"] generate_name_is_ignored_if_name_is_set [],
+    ["CONC-24", "WIRE-63"] create_with_other_namespace_than_path_gets_400 [],
     [] create_defaults_namespace_from_path [],
-    [25] concurrent_creates_of_one_name_succeed_once [],
+    ["CONC-25"] concurrent_creates_of_one_name_succeed_once [],
     [] create_keeps_generation_of_kinds_without_generation [],
 }
 

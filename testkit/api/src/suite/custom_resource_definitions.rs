@@ -1,6 +1,4 @@
 //! CustomResourceDefinitions as objects: what they must say, what becomes of them.
-//!
-//! Names end in the numbers of the assertions of the contract on extension.
 
 use crate::check::checks;
 use crate::crds::{CrdFixture, is_served};
@@ -10,16 +8,19 @@ use crate::{ApiResponse, Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { custom_resource_definitions:
-    [] new_crd_gets_names_accepted_and_established_e1_e2 [CustomResources],
-    [] invalid_crd_is_rejected_with_causes_e3_to_e12_e21_e28 [CustomResources],
-    [] unknown_schema_formats_warn_e13 [CustomResources],
-    [] conflicting_crd_names_are_not_accepted_e14_e15 [CustomResources],
-    [] accepted_crd_names_stay_e16 [CustomResources],
-    [] stored_crd_versions_cannot_be_removed_e17_e18_e19 [CustomResources],
-    [] unserved_crd_version_gets_404_e20 [CustomResources],
-    [] crd_deletion_waits_for_custom_resources_e22_e23_e24 [CustomResources],
-    [] discovery_lists_served_crd_versions_e25_e26 [CustomResources],
-    [] deprecated_crd_version_warns_e27 [CustomResources],
+    ["EXT-1", "EXT-2"] new_crd_gets_names_accepted_and_established [CustomResources],
+    [
+        "EXT-3", "EXT-4", "EXT-5", "EXT-6", "EXT-7", "EXT-8", "EXT-9", "EXT-10", "EXT-11",
+        "EXT-12", "EXT-21", "EXT-28",
+    ] invalid_crd_is_rejected_with_causes [CustomResources],
+    ["EXT-13"] unknown_schema_formats_warn [CustomResources],
+    ["EXT-14", "EXT-15"] conflicting_crd_names_are_not_accepted [CustomResources],
+    ["EXT-16"] accepted_crd_names_stay [CustomResources],
+    ["EXT-17", "EXT-18", "EXT-19"] stored_crd_versions_cannot_be_removed [CustomResources],
+    ["EXT-20"] unserved_crd_version_gets_404 [CustomResources],
+    ["EXT-22", "EXT-23", "EXT-24"] crd_deletion_waits_for_custom_resources [CustomResources],
+    ["EXT-25", "EXT-26", "WIRE-11"] discovery_lists_served_crd_versions [CustomResources],
+    ["EXT-27"] deprecated_crd_version_warns [CustomResources],
 }
 
 fn condition<'a>(definition: &'a Value, kind: &str) -> &'a Value {
@@ -34,7 +35,7 @@ fn brief(definition: &Value, kind: &str) -> String {
     format!("{} {}: {}", text("status"), text("reason"), text("message"))
 }
 
-async fn new_crd_gets_names_accepted_and_established_e1_e2(scope: Scope) -> Outcome {
+async fn new_crd_gets_names_accepted_and_established(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     let made = defined.make(&scope).await?;
     let status = json!({
@@ -99,7 +100,7 @@ fn with_spec(definition: &Value, spec: Value) -> Value {
 }
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-async fn invalid_crd_is_rejected_with_causes_e3_to_e12_e21_e28(scope: Scope) -> Outcome {
+async fn invalid_crd_is_rejected_with_causes(scope: Scope) -> Outcome {
     let good = CrdFixture::with_default_schema(&scope).definition;
     let mut rows = RowFailures::default();
     let path = scope.collection_path("customresourcedefinitions");
@@ -396,7 +397,7 @@ async fn invalid_crd_is_rejected_with_causes_e3_to_e12_e21_e28(scope: Scope) -> 
     rows.outcome()
 }
 
-async fn unknown_schema_formats_warn_e13(scope: Scope) -> Outcome {
+async fn unknown_schema_formats_warn(scope: Scope) -> Outcome {
     let mut defined = CrdFixture::with_default_schema(&scope);
     let spec = json!({"type": "object", "properties": {"a": {"type": "string", "format": "odd"}}});
     defined.definition = with_spec(&defined.definition, spec);
@@ -408,7 +409,7 @@ async fn unknown_schema_formats_warn_e13(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn conflicting_crd_names_are_not_accepted_e14_e15(scope: Scope) -> Outcome {
+async fn conflicting_crd_names_are_not_accepted(scope: Scope) -> Outcome {
     let first = CrdFixture::with_default_schema(&scope);
     let mut first = first.with_names("firsts", "First");
     set(
@@ -451,7 +452,7 @@ async fn conflicting_crd_names_are_not_accepted_e14_e15(scope: Scope) -> Outcome
     second.delete_definitions(&scope).await
 }
 
-async fn accepted_crd_names_stay_e16(scope: Scope) -> Outcome {
+async fn accepted_crd_names_stay(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.make(&scope).await?;
     let now = defined.established(&scope).await?;
@@ -480,7 +481,7 @@ async fn accepted_crd_names_stay_e16(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn stored_crd_versions_cannot_be_removed_e17_e18_e19(scope: Scope) -> Outcome {
+async fn stored_crd_versions_cannot_be_removed(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.make(&scope).await?;
     let now = defined.established(&scope).await?;
@@ -520,7 +521,7 @@ async fn stored_crd_versions_cannot_be_removed_e17_e18_e19(scope: Scope) -> Outc
     defined.delete_definitions(&scope).await
 }
 
-async fn unserved_crd_version_gets_404_e20(scope: Scope) -> Outcome {
+async fn unserved_crd_version_gets_404(scope: Scope) -> Outcome {
     let mut defined = CrdFixture::with_default_schema(&scope);
     let mut second = defined.definition["spec"]["versions"][0].clone();
     set(&mut second, "/name", json!("v2"));
@@ -536,7 +537,7 @@ async fn unserved_crd_version_gets_404_e20(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn crd_deletion_waits_for_custom_resources_e22_e23_e24(scope: Scope) -> Outcome {
+async fn crd_deletion_waits_for_custom_resources(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.make(&scope).await?;
     is_served(&scope, &defined.path).await?;
@@ -596,7 +597,7 @@ async fn crd_deletion_waits_for_custom_resources_e22_e23_e24(scope: Scope) -> Ou
         .await
 }
 
-async fn discovery_lists_served_crd_versions_e25_e26(scope: Scope) -> Outcome {
+async fn discovery_lists_served_crd_versions(scope: Scope) -> Outcome {
     let mut defined = CrdFixture::with_default_schema(&scope);
     let mut second = defined.definition["spec"]["versions"][0].clone();
     set(&mut second, "/name", json!("v1alpha1"));
@@ -648,7 +649,7 @@ async fn discovery_lists_served_crd_versions_e25_e26(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn deprecated_crd_version_warns_e27(scope: Scope) -> Outcome {
+async fn deprecated_crd_version_warns(scope: Scope) -> Outcome {
     let mut defined = CrdFixture::with_default_schema(&scope);
     let mut second = defined.definition["spec"]["versions"][0].clone();
     set(&mut second, "/name", json!("v1alpha1"));

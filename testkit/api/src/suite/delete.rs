@@ -1,4 +1,4 @@
-//! Delete (§2.5); pods and namespaces have modules of their own.
+//! Delete (CONC §2.5); pods and namespaces have modules of their own.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -14,26 +14,26 @@ pub(super) const FINALIZER: &str = "optik.test/hold";
 const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
 
 checks! { delete:
-    [48] delete_returns_status [],
-    [49] delete_of_some_kinds_returns_the_object [Kind("serviceaccounts")],
+    ["CONC-48", "WIRE-68"] delete_returns_status [],
+    ["CONC-49"] delete_of_some_kinds_returns_the_object [Kind("serviceaccounts")],
     [] delete_of_missing_object_gets_404 [],
-    [50] delete_with_other_uid_precondition_gets_409 [],
-    [51] delete_with_other_resource_version_precondition_gets_409 [],
-    [50, 51] delete_with_matching_preconditions_succeeds [],
-    [52, 53] delete_with_finalizer_sets_deletion_timestamp [],
-    [54] finalizer_cannot_be_added_by_update_while_terminating_e87 [],
-    [54] finalizer_cannot_be_added_by_patch_while_terminating [Patch],
-    [55] update_cannot_clear_deletion_timestamp [],
-    [55] patch_cannot_clear_deletion_timestamp [Patch],
-    [56, 57] update_removing_last_finalizer_deletes_object [],
-    [56, 57] patch_removing_last_finalizer_deletes_object [Patch],
-    [59] orphan_propagation_adds_orphan_finalizer [],
-    [59] foreground_propagation_adds_finalizer [],
-    [60] delete_with_orphan_dependents_false_returns_202 [],
-    [66] orphan_dependents_and_propagation_policy_exclude_each_other [],
+    ["CONC-50"] delete_with_other_uid_precondition_gets_409 [],
+    ["CONC-51"] delete_with_other_resource_version_precondition_gets_409 [],
+    ["CONC-50", "CONC-51"] delete_with_matching_preconditions_succeeds [],
+    ["CONC-52", "CONC-53", "WIRE-68"] delete_with_finalizer_sets_deletion_timestamp [],
+    ["CONC-54", "EXT-87"] finalizer_cannot_be_added_by_update_while_terminating [],
+    ["CONC-54"] finalizer_cannot_be_added_by_patch_while_terminating [Patch],
+    ["CONC-55"] update_cannot_clear_deletion_timestamp [],
+    ["CONC-55"] patch_cannot_clear_deletion_timestamp [Patch],
+    ["CONC-56", "CONC-57"] update_removing_last_finalizer_deletes_object [],
+    ["CONC-56", "CONC-57"] patch_removing_last_finalizer_deletes_object [Patch],
+    ["CONC-59"] orphan_propagation_adds_orphan_finalizer [],
+    ["CONC-59"] foreground_propagation_adds_finalizer [],
+    ["CONC-60"] delete_with_orphan_dependents_false_returns_202 [],
+    ["CONC-66"] orphan_dependents_and_propagation_policy_exclude_each_other [],
     [] unknown_delete_options_are_rejected [],
     [] delete_options_are_read_from_query [],
-    [50, 51] delete_preconditions_are_read_from_query [],
+    ["CONC-50", "CONC-51"] delete_preconditions_are_read_from_query [],
     [] dry_run_delete_deletes_nothing [],
     [] delete_collection_returns_deleted_objects [],
 }
@@ -179,7 +179,7 @@ async fn delete_with_finalizer_sets_deletion_timestamp(scope: Scope) -> Outcome 
     Ok(())
 }
 
-async fn finalizer_cannot_be_added_by_update_while_terminating_e87(scope: Scope) -> Outcome {
+async fn finalizer_cannot_be_added_by_update_while_terminating(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let both = json!([FINALIZER, "optik.test/more"]);
     let body = with(&dying, "/metadata/finalizers", both);

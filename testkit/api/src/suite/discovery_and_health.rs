@@ -1,4 +1,4 @@
-//! What servers say about themselves, and HTTP around it (wire §1, §2, §4).
+//! What servers say about themselves, and HTTP around it (WIRE §1, WIRE §2, WIRE §4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -7,31 +7,31 @@ use http::Method;
 use serde_json::json;
 
 checks! { discovery_and_health:
-    [] api_lists_core_versions [],
-    [] api_groups_prefer_their_first_version [],
-    [] aggregated_discovery_is_served_on_accept [],
-    [] aggregated_discovery_supports_etag_revalidation [],
-    [] aggregated_discovery_v2beta1_is_not_served [],
-    [] protobuf_discovery_has_the_same_etag [Protobuf],
-    [] core_group_has_empty_name_in_discovery [],
-    [] discovery_lists_resources_verbs_and_short_names [],
+    ["WIRE-1"] api_lists_core_versions [],
+    ["WIRE-2", "WIRE-10"] api_groups_prefer_their_first_version [],
+    ["WIRE-3"] aggregated_discovery_is_served_on_accept [],
+    ["WIRE-4"] aggregated_discovery_supports_etag_revalidation [],
+    ["WIRE-5"] aggregated_discovery_v2beta1_is_not_served [],
+    ["WIRE-6"] protobuf_discovery_has_the_same_etag [Protobuf],
+    ["WIRE-7"] core_group_has_empty_name_in_discovery [],
+    ["WIRE-8", "WIRE-9"] discovery_lists_resources_verbs_and_short_names [],
     [] discovery_is_served_in_yaml_and_protobuf [Yaml, Protobuf],
-    [] openapi_v3_index_lists_group_versions [],
-    [] openapi_v3_with_hash_is_immutable [],
-    [] openapi_v3_with_old_hash_redirects [],
-    [] openapi_lists_patch_content_types [],
+    ["WIRE-21"] openapi_v3_index_lists_group_versions [],
+    ["WIRE-22"] openapi_v3_with_hash_is_immutable [],
+    ["WIRE-23"] openapi_v3_with_old_hash_redirects [],
+    ["WIRE-24"] openapi_lists_patch_content_types [],
     [] openapi_describes_fields [],
-    [] openapi_of_unknown_group_gets_404 [],
+    ["WIRE-26"] openapi_of_unknown_group_gets_404 [],
     [] openapi_v2_is_served [],
-    [] openapi_v2_is_served_in_protobuf [],
-    [] protobuf_body_is_accepted [Protobuf],
-    [] protobuf_has_magic_prefix [Protobuf],
-    [] cbor_is_not_supported [],
-    [] timeout_parameter_limits_request_with_504 [],
-    [] requests_get_audit_id_header [],
-    [] health_endpoints_report_individual_checks [],
-    [] version_endpoint_reports_version [],
-    [] metrics_count_requests [Metrics],
+    ["WIRE-27"] openapi_v2_is_served_in_protobuf [],
+    ["WIRE-30"] protobuf_body_is_accepted [Protobuf],
+    ["WIRE-31"] protobuf_has_magic_prefix [Protobuf],
+    ["WIRE-52"] cbor_is_not_supported [],
+    ["WIRE-67"] timeout_parameter_limits_request_with_504 [],
+    ["WIRE-77", "WIRE-78"] requests_get_audit_id_header [],
+    ["WIRE-80", "WIRE-81", "WIRE-82"] health_endpoints_report_individual_checks [],
+    ["WIRE-87"] version_endpoint_reports_version [],
+    ["WIRE-88"] metrics_count_requests [Metrics],
 }
 
 async fn ask(scope: &Scope, path: &str, accept: &str) -> Outcome<ApiResponse> {

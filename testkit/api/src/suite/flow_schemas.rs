@@ -1,11 +1,11 @@
-//! Which flow a request belongs to, as its answer says (extension and policy §5.4).
+//! Which flow a request belongs to, as its answer says (EXT §5.4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, same};
 use crate::{ApiResponse, Outcome, Request, Scope};
 use serde_json::{Value, json};
 
-checks! { flow_schemas of Extension:
+checks! { flow_schemas:
     [] responses_name_flow_schema_and_priority_level [],
     [] flow_schema_with_lowest_precedence_value_matches [],
 }

@@ -1,6 +1,6 @@
 //! The life of an object of every kind, by the columns of the table of kinds: whether a
-//! PUT creates it (§2.3), whether it may be updated without a revision (§2.2), what its
-//! generation does (§7), and what its deletion answers (§2.5).
+//! PUT creates it (CONC §2.3), whether it may be updated without a revision (CONC §2.2), what its
+//! generation does (CONC §7), and what its deletion answers (CONC §2.5).
 
 use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::kinds::{Generations, Kind, kind};
@@ -12,11 +12,10 @@ use serde_json::{Value, json};
 
 /// One check for each kind.
 macro_rules! lives {
-    ($($numbers:tt $plural:literal $(+ $need:ident)?,)*) => {
+    ($($ids:tt $plural:literal $(+ $need:ident)?,)*) => {
         pub(crate) const CHECKS: &[Check] = &[$(Check {
             name: concat!("kind_lifecycle::", $plural),
-            contract: crate::Contract::Concurrency,
-            numbers: &$numbers,
+            ids: &$ids,
             needs: &[crate::Need::Kind($plural) $(, crate::Need::$need)?],
             run: |scope| Box::pin(check_kind_lifecycle(scope, $plural)),
         },)*];
@@ -24,8 +23,8 @@ macro_rules! lives {
 }
 
 lives! {
-    [26] "configmaps",
-    [26] "secrets",
+    ["CONC-26"] "configmaps",
+    ["CONC-26"] "secrets",
     [] "services",
     [] "endpoints",
     [] "events",
@@ -36,7 +35,7 @@ lives! {
     [] "podtemplates",
     [] "replicationcontrollers",
     [] "resourcequotas",
-    [49] "serviceaccounts",
+    ["CONC-49"] "serviceaccounts",
     [] "nodes",
     [] "deployments",
     [] "replicasets",
@@ -49,8 +48,8 @@ lives! {
     [] "ingresses",
     [] "ingressclasses",
     [] "networkpolicies",
-    [27] "poddisruptionbudgets",
-    [35] "roles",
+    ["CONC-27"] "poddisruptionbudgets",
+    ["CONC-35"] "roles",
     [] "rolebindings",
     [] "clusterroles",
     [] "clusterrolebindings",
@@ -68,7 +67,7 @@ lives! {
     [] "mutatingadmissionpolicybindings",
     [] "customresourcedefinitions" + CustomResources,
     [] "priorityclasses",
-    [27] "leases",
+    ["CONC-27"] "leases",
     [] "runtimeclasses",
     [] "endpointslices",
     [] "deviceclasses",
@@ -77,8 +76,8 @@ lives! {
     [] "resourceslices",
     [] "flowschemas",
     [] "prioritylevelconfigurations",
-    [27] "widgets" + CustomResources,
-    [27] "gadgets" + CustomResources,
+    ["CONC-27"] "widgets" + CustomResources,
+    ["CONC-27"] "gadgets" + CustomResources,
 }
 
 /// Some server-side controller may write too: whoever loses that race tries again.

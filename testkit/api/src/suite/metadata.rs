@@ -1,4 +1,4 @@
-//! Metadata, and who may write what (§7).
+//! Metadata, and who may write what (CONC §7).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -8,9 +8,9 @@ use http::Method;
 use serde_json::{Value, json};
 
 checks! { metadata:
-    [114] deployment_generation_counts_annotations_not_labels [Kind("deployments")],
-    [114] deployment_patch_generation_counts_annotations_not_labels [Patch, Kind("deployments")],
-    [117] deployment_status_update_writes_annotations_not_labels [
+    ["CONC-114"] deployment_generation_counts_annotations_not_labels [Kind("deployments")],
+    ["CONC-114"] deployment_patch_generation_counts_annotations_not_labels [Patch, Kind("deployments")],
+    ["CONC-117"] deployment_status_update_writes_annotations_not_labels [
         Status, Kind("deployments"),
     ],
     [] status_update_writes_metadata_per_kind [

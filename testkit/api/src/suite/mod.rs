@@ -130,8 +130,8 @@ pub fn all() -> impl Iterator<Item = &'static Check> {
     MODULES.iter().copied().flatten()
 }
 
-/// Runs the checks whose name contains `filter`, or that cover the assertion with
-/// that number: `12`, `merging-12`; `merging-` means all of that contract.
+/// Runs the checks that cover the assertion whose id is `filter`: `CONC-12`. If there is
+/// none, runs the checks whose name or ids contain it: `paging`, `PATCH-`.
 ///
 /// Checks that compact the store come last and alone, because they take away the
 /// history that others read.
@@ -146,7 +146,7 @@ pub async fn run(
     let client = Client::new(target.clone());
     let run = run_name(&client).await?;
     let shared = RunContext::new(traits.clone());
-    let chosen: Vec<&Check> = all().filter(|check| matches(check, filter)).collect();
+    let chosen: Vec<&Check> = select(all(), filter);
     let (alone, together): (Vec<_>, Vec<_>) = chosen
         .into_iter()
         .enumerate()
@@ -175,13 +175,14 @@ async fn run_name(client: &Client) -> Outcome<String> {
     Ok(format!("check-{now}"))
 }
 
-fn matches(check: &Check, filter: &str) -> bool {
-    let number = filter.strip_prefix(check.contract.prefix());
-    match (number.map(str::parse::<u16>), filter.parse::<u16>()) {
-        (Some(Ok(number)), _) => check.numbers.contains(&number),
-        // A number of another contract.
-        (_, Ok(_)) => false,
-        _ => format!("{check:?}").contains(filter),
+fn select<'a>(checks: impl Iterator<Item = &'a Check>, filter: &str) -> Vec<&'a Check> {
+    let checks: Vec<&Check> = checks.collect();
+    let covers = |check: &&&Check| check.ids.contains(&filter);
+    let contains = |check: &&&Check| format!("{check:?}").contains(filter);
+    if checks.iter().any(|check| covers(&check)) {
+        checks.iter().filter(covers).copied().collect()
+    } else {
+        checks.iter().filter(contains).copied().collect()
     }
 }
 
@@ -225,4 +226,36 @@ async fn run_in_scope(
     let outcome = tokio::time::timeout(limit, (check.run)(scope.clone())).await;
     scope.cleanup().await;
     outcome.unwrap_or_else(|_| Err(Failure::new(format!("not done in {limit:?}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filter_is_an_exact_id_or_a_substring() {
+        let check = |name, ids| Check {
+            name,
+            ids,
+            needs: &[],
+            run: |_| Box::pin(async { Ok(()) }),
+        };
+        let checks = [
+            check("paging::a", &["CONC-1", "WIRE-12"]),
+            check("paging::b", &["CONC-12"]),
+            check("apply::a", &[]),
+        ];
+        for (filter, expected) in [
+            ("CONC-1", vec!["paging::a"]),
+            ("CONC-12", vec!["paging::b"]),
+            ("CONC-", vec!["paging::a", "paging::b"]),
+            ("::a", vec!["paging::a", "apply::a"]),
+            ("", vec!["paging::a", "paging::b", "apply::a"]),
+            ("PATCH-1", vec![]),
+        ] {
+            let chosen = select(checks.iter(), filter);
+            let names: Vec<&str> = chosen.iter().map(|check| check.name).collect();
+            assert_eq!(names, expected, "{filter}");
+        }
+    }
 }

@@ -9,12 +9,12 @@ use crate::status;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { namespaces of Extension:
+checks! { namespaces:
     [] new_namespace_is_active_and_has_name_label [NamespaceLifecycle],
     [] deleted_namespace_is_terminating_until_finalized [NamespaceLifecycle],
-    [88] create_in_terminating_namespace_gets_403 [NamespaceLifecycle],
-    [89] create_in_missing_namespace_gets_404 [NamespaceLifecycle],
-    [90] system_namespaces_cannot_be_deleted [NamespaceLifecycle],
+    ["EXT-88"] create_in_terminating_namespace_gets_403 [NamespaceLifecycle],
+    ["EXT-89", "WIRE-64"] create_in_missing_namespace_gets_404 [NamespaceLifecycle],
+    ["EXT-90"] system_namespaces_cannot_be_deleted [NamespaceLifecycle],
 }
 
 async fn new_namespace_is_active_and_has_name_label(scope: Scope) -> Outcome {

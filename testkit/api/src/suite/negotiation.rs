@@ -1,4 +1,4 @@
-//! What clients accept (wire §3.2, §3.4).
+//! What clients accept (WIRE §3.2, WIRE §3.4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -10,19 +10,19 @@ use serde_json::{Value, json};
 
 checks! { negotiation:
     [] response_defaults_to_json [],
-    [] unsupported_accept_gets_406 [],
+    ["WIRE-38"] unsupported_accept_gets_406 [],
     [] unknown_as_parameter_gets_406 [],
     [] accept_picks_first_supported_clause [],
     [] accept_yaml_returns_yaml [Yaml],
     [] accept_protobuf_returns_protobuf [Protobuf],
-    [] accept_table_returns_table [Table],
+    ["WIRE-43"] accept_table_returns_table [Table],
     [] accept_partial_object_metadata_returns_metadata [Metadata],
-    [] partial_object_metadata_must_match_object_or_list [Metadata],
-    [] json_is_pretty_for_pretty_param_and_browsers [],
-    [] large_responses_are_gzipped_on_request [Gzip],
-    [] protobuf_of_custom_resource_gets_406 [CustomResources, Protobuf],
-    [] custom_resource_falls_back_from_protobuf_to_json [CustomResources, Protobuf],
-    [] partial_metadata_of_custom_resource_in_protobuf [CustomResources, Protobuf, Metadata],
+    ["WIRE-48"] partial_object_metadata_must_match_object_or_list [Metadata],
+    ["WIRE-50"] json_is_pretty_for_pretty_param_and_browsers [],
+    ["WIRE-49"] large_responses_are_gzipped_on_request [Gzip],
+    ["WIRE-34"] protobuf_of_custom_resource_gets_406 [CustomResources, Protobuf],
+    ["WIRE-33"] custom_resource_falls_back_from_protobuf_to_json [CustomResources, Protobuf],
+    ["WIRE-47"] partial_metadata_of_custom_resource_in_protobuf [CustomResources, Protobuf, Metadata],
 }
 
 async fn list_as(scope: &Scope, accept: &str) -> Outcome<ApiResponse> {

@@ -1,4 +1,4 @@
-//! Revisions, and writes that write nothing (§1).
+//! Revisions, and writes that write nothing (CONC §1).
 
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};
@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use std::time::Duration;
 
 checks! { noop_writes:
-    [1] empty_list_has_items_and_resource_version [],
-    [2] resource_versions_are_global_across_resources [],
-    [3] list_resource_version_advances_with_other_resources [],
-    [4] list_resource_version_is_at_least_that_of_its_items [],
-    [5, 95] identical_put_keeps_resource_version [],
-    [6] identical_put_of_other_manager_keeps_resource_version [],
-    [7] patch_without_effect_keeps_resource_version [Patch],
-    [8] update_ignores_server_set_metadata [],
-    [8] patch_ignores_server_set_metadata [Patch],
-    [9] update_ignores_status [Kind("deployments")],
-    [9] patch_ignores_status [Patch, Kind("deployments")],
-    [10] identical_status_update_keeps_resource_version [Status, Kind("deployments")],
-    [11] repeated_apply_keeps_resource_version [Apply],
-    [12] apply_by_other_manager_with_equal_values_adds_owner [Apply],
-    [13] empty_managed_fields_entry_clears_managed_fields [Apply],
-    [14] dry_run_update_returns_result_without_writing [],
-    [15] dry_run_create_returns_result_without_writing [],
-    [16] list_shows_acknowledged_writes [],
+    ["CONC-1"] empty_list_has_items_and_resource_version [],
+    ["CONC-2"] resource_versions_are_global_across_resources [],
+    ["CONC-3"] list_resource_version_advances_with_other_resources [],
+    ["CONC-4"] list_resource_version_is_at_least_that_of_its_items [],
+    ["CONC-5", "CONC-95"] identical_put_keeps_resource_version [],
+    ["CONC-6"] identical_put_of_other_manager_keeps_resource_version [],
+    ["CONC-7"] patch_without_effect_keeps_resource_version [Patch],
+    ["CONC-8"] update_ignores_server_set_metadata [],
+    ["CONC-8"] patch_ignores_server_set_metadata [Patch],
+    ["CONC-9"] update_ignores_status [Kind("deployments")],
+    ["CONC-9"] patch_ignores_status [Patch, Kind("deployments")],
+    ["CONC-10"] identical_status_update_keeps_resource_version [Status, Kind("deployments")],
+    ["CONC-11"] repeated_apply_keeps_resource_version [Apply],
+    ["CONC-12"] apply_by_other_manager_with_equal_values_adds_owner [Apply],
+    ["CONC-13"] empty_managed_fields_entry_clears_managed_fields [Apply],
+    ["CONC-14"] dry_run_update_returns_result_without_writing [],
+    ["CONC-15"] dry_run_create_returns_result_without_writing [],
+    ["CONC-16"] list_shows_acknowledged_writes [],
 }
 
 async fn empty_list_has_items_and_resource_version(scope: Scope) -> Outcome {
@@ -75,6 +75,7 @@ async fn list_resource_version_is_at_least_that_of_its_items(scope: Scope) -> Ou
     has_names(&list, &["a", "b", "c"])
 }
 
+/// Shows G27.
 async fn identical_put_keeps_resource_version(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let mut watch = scope.watch_from_now().await?;
@@ -269,6 +270,7 @@ async fn dry_run_create_returns_result_without_writing(scope: Scope) -> Outcome 
     scope.is_gone("configmaps", "a").await
 }
 
+/// Shows G28.
 async fn list_shows_acknowledged_writes(scope: Scope) -> Outcome {
     let other = scope.with_another_client();
     for number in 0..20 {

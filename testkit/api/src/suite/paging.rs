@@ -1,4 +1,4 @@
-//! Pages of lists (§3.4).
+//! Pages of lists (CONC §3.4).
 
 use crate::check::checks;
 use crate::client::query;
@@ -10,17 +10,17 @@ use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { paging:
-    [68, 69] list_pages_show_one_snapshot [],
-    [68] list_limit_may_change_between_pages [],
-    [70] list_at_resource_version_0_ignores_limit [],
-    [71] list_with_limit_and_resource_version_is_exact [],
-    [72] exact_list_shows_past_state [],
-    [73] list_that_fits_limit_has_no_continue_token [],
-    [74] remaining_item_count_is_absent_with_selector [],
-    [75] continue_token_is_returned_before_selector_is_applied [],
-    [76] malformed_continue_token_gets_400 [],
-    [77] continue_token_with_resource_version_gets_400 [],
-    [82] list_order_includes_slash_after_namespace [],
+    ["CONC-68", "CONC-69"] list_pages_show_one_snapshot [],
+    ["CONC-68"] list_limit_may_change_between_pages [],
+    ["CONC-70"] list_at_resource_version_0_ignores_limit [],
+    ["CONC-71"] list_with_limit_and_resource_version_is_exact [],
+    ["CONC-72"] exact_list_shows_past_state [],
+    ["CONC-73"] list_that_fits_limit_has_no_continue_token [],
+    ["CONC-74"] remaining_item_count_is_absent_with_selector [],
+    ["CONC-75"] continue_token_is_returned_before_selector_is_applied [],
+    ["CONC-76"] malformed_continue_token_gets_400 [],
+    ["CONC-77"] continue_token_with_resource_version_gets_400 [],
+    ["CONC-82"] list_order_includes_slash_after_namespace [],
     [] list_limit_of_zero_is_unlimited [],
     [] list_by_name_has_at_most_one_item [],
     [] continue_token_works_after_its_object_is_deleted [],

@@ -1,4 +1,4 @@
-//! Patches and concurrency (§2.4).
+//! Patches and concurrency (CONC §2.4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -16,13 +16,13 @@ const STRATEGIC: &str = "application/strategic-merge-patch+json";
 const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
 
 checks! { patch:
-    [37] patch_cannot_change_uid [Patch],
-    [38] patch_with_stale_resource_version_gets_409 [Patch],
-    [38] patch_without_resource_version_is_unconditional [Patch, Kind("leases")],
-    [30] patch_with_malformed_resource_version_is_rejected [Patch],
-    [39] concurrent_patches_lose_no_update [Patch],
-    [41] json_patch_that_does_not_apply_gets_422 [Patch],
-    [118] patch_cannot_set_deletion_timestamp [Patch],
+    ["CONC-37"] patch_cannot_change_uid [Patch],
+    ["CONC-38"] patch_with_stale_resource_version_gets_409 [Patch],
+    ["CONC-38"] patch_without_resource_version_is_unconditional [Patch, Kind("leases")],
+    ["CONC-30"] patch_with_malformed_resource_version_is_rejected [Patch],
+    ["CONC-39"] concurrent_patches_lose_no_update [Patch],
+    ["CONC-41"] json_patch_that_does_not_apply_gets_422 [Patch],
+    ["CONC-118"] patch_cannot_set_deletion_timestamp [Patch],
     [] patch_of_missing_object_gets_404 [Patch],
     [] patch_cannot_change_name [Patch],
     [] patch_with_other_content_type_gets_415 [Patch],
@@ -100,6 +100,7 @@ async fn patch_with_malformed_resource_version_is_rejected(scope: Scope) -> Outc
     rows.outcome()
 }
 
+/// Shows G32.
 async fn concurrent_patches_lose_no_update(scope: Scope) -> Outcome {
     const CLIENTS: usize = 12;
     const PATCHES: usize = 25;

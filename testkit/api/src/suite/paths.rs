@@ -1,4 +1,4 @@
-//! Paths and methods (wire §1.1, §3.6).
+//! Paths and methods (WIRE §1.1, WIRE §3.6).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -13,14 +13,14 @@ checks! { paths:
     [] empty_namespace_in_path_lists_all_and_rejects_writes [],
     [] discovery_and_openapi_answer_any_method [],
     [] dot_names_in_path_get_400 [],
-    [] unknown_resource_of_built_in_group_gets_404_status [],
-    [] unknown_path_gets_plain_404 [],
+    ["WIRE-16"] unknown_resource_of_built_in_group_gets_404_status [],
+    ["WIRE-15"] unknown_path_gets_plain_404 [],
     [] unknown_resource_of_custom_group_gets_404 [CustomResources],
-    [] unsupported_method_gets_405 [],
+    ["WIRE-17"] unsupported_method_gets_405 [],
     [] head_of_built_in_resource_gets_405 [],
     [] status_failure_is_compact_json_in_upstream_order [],
-    [] invalid_bearer_token_gets_401 [Authentication],
-    [] unknown_query_parameters_are_ignored [],
+    ["WIRE-61"] invalid_bearer_token_gets_401 [Authentication],
+    ["WIRE-19"] unknown_query_parameters_are_ignored [],
     [] malformed_query_parameters_get_400_before_reading [],
 }
 

@@ -1,4 +1,4 @@
-//! Graceful deletion and binding of pods (§2.5).
+//! Graceful deletion and binding of pods (CONC §2.5).
 
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};
@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use super::delete::FINALIZER;
 
 checks! { pods:
-    [61, 62] scheduled_pod_gets_grace_period [Pods],
-    [63] pod_delete_with_zero_grace_after_graceful_deletes [Pods],
-    [64] unscheduled_pod_is_deleted_at_once [Pods],
-    [64] finished_pod_is_deleted_at_once [Pods, Status],
-    [65] gracefully_deleted_pod_outlives_its_finalizer [Pods],
-    [62] negative_grace_period_is_one_second [Pods],
-    [93] watch_by_node_name_sees_pod_added_when_bound [Pods],
-    [] pod_connect_without_node_is_rejected [Pods],
+    ["CONC-61", "CONC-62"] scheduled_pod_gets_grace_period [Pods],
+    ["CONC-63"] pod_delete_with_zero_grace_after_graceful_deletes [Pods],
+    ["CONC-64"] unscheduled_pod_is_deleted_at_once [Pods],
+    ["CONC-64"] finished_pod_is_deleted_at_once [Pods, Status],
+    ["CONC-65"] gracefully_deleted_pod_outlives_its_finalizer [Pods],
+    ["CONC-62"] negative_grace_period_is_one_second [Pods],
+    ["CONC-93"] watch_by_node_name_sees_pod_added_when_bound [Pods],
+    ["NODE-6"] pod_connect_without_node_is_rejected [Pods],
     [] pod_is_bound_by_bindings_collection [Pods],
 }
 

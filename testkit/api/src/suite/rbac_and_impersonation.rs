@@ -1,4 +1,4 @@
-//! Who may do what: roles, impersonation, reviews (extension and policy §5).
+//! Who may do what: roles, impersonation, reviews (EXT §5).
 
 use super::service_account_tokens::token;
 use crate::check::checks;
@@ -7,21 +7,21 @@ use crate::{ApiResponse, Outcome, Request, Scope, status};
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { rbac_and_impersonation of Extension:
-    [95] anonymous_user_reads_only_health_and_version [Authorization],
-    [] forbidden_message_names_user_verb_resource_and_scope [Authorization],
-    [104] impersonating_a_group_requires_a_user_name [Authorization],
+checks! { rbac_and_impersonation:
+    ["EXT-95", "WIRE-83"] anonymous_user_reads_only_health_and_version [Authorization],
+    ["WIRE-62"] forbidden_message_names_user_verb_resource_and_scope [Authorization],
+    ["EXT-104"] impersonating_a_group_requires_a_user_name [Authorization],
     [] impersonation_requires_the_impersonate_verb [Authorization],
     [] impersonated_service_account_gets_its_groups [Authorization],
-    [99, 100] resource_names_limit_rbac_rules [Authorization],
+    ["EXT-99", "EXT-100"] resource_names_limit_rbac_rules [Authorization],
     [] rbac_rule_for_resource_does_not_cover_subresources [Authorization],
-    [101] creating_role_beyond_own_permissions_is_forbidden [Authorization],
+    ["EXT-101"] creating_role_beyond_own_permissions_is_forbidden [Authorization],
     [] binding_role_requires_its_permissions_or_bind_verb [Authorization],
-    [102] role_ref_of_a_binding_is_immutable [Authorization],
+    ["EXT-102"] role_ref_of_a_binding_is_immutable [Authorization],
     [] invalid_roles_and_bindings_are_rejected [Authorization],
     [] binding_to_a_missing_role_names_it_in_the_error [Authorization],
-    [105] system_masters_is_authorized_without_roles [Authorization],
-    [103] access_reviews_return_the_authorizer_decision [Authorization],
+    ["EXT-105"] system_masters_is_authorized_without_roles [Authorization],
+    ["EXT-103"] access_reviews_return_the_authorizer_decision [Authorization],
     [] invalid_access_reviews_are_rejected [Authorization],
     [] self_subject_rules_review_lists_rules [Authorization],
     [] self_subject_review_returns_user_info [Authorization],

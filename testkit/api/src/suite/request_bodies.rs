@@ -1,4 +1,4 @@
-//! Bodies that cannot be read (wire §3.1, §3.6).
+//! Bodies that cannot be read (WIRE §3.1, WIRE §3.6).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -9,18 +9,18 @@ use http::Method;
 use serde_json::{Value, json};
 
 checks! { request_bodies:
-    [] malformed_json_body_gets_400_with_parse_error [],
+    ["WIRE-55"] malformed_json_body_gets_400_with_parse_error [],
     [] wrong_kind_or_api_version_in_body_gets_400 [],
     [] fields_of_wrong_type_get_400 [Admission],
     [] missing_kind_and_api_version_default_from_path [],
     [] create_without_name_gets_422 [Admission],
     [] invalid_names_and_labels_get_422 [Admission],
-    [] unknown_fields_follow_field_validation [Admission],
+    ["WIRE-56", "WIRE-57"] unknown_fields_follow_field_validation [Admission],
     [] invalid_write_options_are_rejected [],
-    [] body_is_limited_to_3_mib [],
+    ["WIRE-51"] body_is_limited_to_3_mib [],
     [] body_of_exactly_3_mib_is_decoded [Admission],
-    [] unsupported_body_content_type_is_rejected [],
-    [] yaml_body_is_accepted [Yaml],
+    ["WIRE-36", "WIRE-37"] unsupported_body_content_type_is_rejected [],
+    ["WIRE-35"] yaml_body_is_accepted [Yaml],
     [] delete_without_body_is_accepted [],
     [] malformed_delete_options_are_rejected [],
 }

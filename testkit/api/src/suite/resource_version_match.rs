@@ -1,4 +1,4 @@
-//! Every cell of the list matrix (§3.2): resourceVersion, resourceVersionMatch, and
+//! Every cell of the list matrix (CONC §3.2): resourceVersion, resourceVersionMatch, and
 //! whether there is a limit or a token.
 
 use crate::check::checks;
@@ -9,35 +9,35 @@ use crate::status::{self, Cause};
 use crate::{ApiResponse, Outcome, Scope};
 
 checks! { resource_version_match:
-    [67] list_options_matrix_of_cached_resource [],
-    [67] list_with_send_initial_events_is_rejected_in_every_cell [],
-    [67] list_options_matrix_of_uncached_resource [Kind("events")],
+    ["CONC-67"] list_options_matrix_of_cached_resource [],
+    ["CONC-67"] list_with_send_initial_events_is_rejected_in_every_cell [],
+    ["CONC-67"] list_options_matrix_of_uncached_resource [Kind("events")],
 }
 
 const MATCH: &str = "resourceVersionMatch";
 const FORBIDDEN: &str = "FieldValueForbidden";
 
-const F1: Cause<'_> = (
+const CONC_F1: Cause<'_> = (
     FORBIDDEN,
     MATCH,
     "Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided",
 );
-const F2: Cause<'_> = (
+const CONC_F2: Cause<'_> = (
     FORBIDDEN,
     MATCH,
     "Forbidden: resourceVersionMatch is forbidden when continue is provided",
 );
-const F3: Cause<'_> = (
+const CONC_F3: Cause<'_> = (
     FORBIDDEN,
     MATCH,
     "Forbidden: resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"",
 );
-const F4: Cause<'_> = (
+const CONC_F4: Cause<'_> = (
     "FieldValueNotSupported",
     MATCH,
     "Unsupported value: \"Foo\": supported values: \"Exact\", \"NotOlderThan\", \"\"",
 );
-const F5: Cause<'_> = (
+const CONC_F5: Cause<'_> = (
     FORBIDDEN,
     "sendInitialEvents",
     "Forbidden: sendInitialEvents is forbidden for list",
@@ -79,16 +79,16 @@ const CACHED: &[Row] = &[
     (
         "0",
         "NotOlderThan",
-        [All, All, Invalid(&[F2]), Invalid(&[F2])],
+        [All, All, Invalid(&[CONC_F2]), Invalid(&[CONC_F2])],
     ),
     (
         "0",
         "Exact",
         [
-            Invalid(&[F3]),
-            Invalid(&[F3]),
-            Invalid(&[F2, F3]),
-            Invalid(&[F2, F3]),
+            Invalid(&[CONC_F3]),
+            Invalid(&[CONC_F3]),
+            Invalid(&[CONC_F2, CONC_F3]),
+            Invalid(&[CONC_F2, CONC_F3]),
         ],
     ),
     (
@@ -99,17 +99,21 @@ const CACHED: &[Row] = &[
     (
         "N",
         "NotOlderThan",
-        [All, Page, Invalid(&[F2]), Invalid(&[F2])],
+        [All, Page, Invalid(&[CONC_F2]), Invalid(&[CONC_F2])],
     ),
-    ("N", "Exact", [AtN, PageAtN, Invalid(&[F2]), Invalid(&[F2])]),
+    (
+        "N",
+        "Exact",
+        [AtN, PageAtN, Invalid(&[CONC_F2]), Invalid(&[CONC_F2])],
+    ),
     (
         "N",
         "Foo",
         [
-            Invalid(&[F4]),
-            Invalid(&[F4]),
-            Invalid(&[F2, F4]),
-            Invalid(&[F2, F4]),
+            Invalid(&[CONC_F4]),
+            Invalid(&[CONC_F4]),
+            Invalid(&[CONC_F2, CONC_F4]),
+            Invalid(&[CONC_F2, CONC_F4]),
         ],
     ),
     (
@@ -125,15 +129,20 @@ const CACHED: &[Row] = &[
     (
         "abc",
         "Exact",
-        [Malformed, Malformed, Invalid(&[F2]), Invalid(&[F2])],
+        [
+            Malformed,
+            Malformed,
+            Invalid(&[CONC_F2]),
+            Invalid(&[CONC_F2]),
+        ],
     ),
 ];
 
 const MATCH_WITHOUT_VERSION: [ExpectedList; 4] = [
-    Invalid(&[F1]),
-    Invalid(&[F1]),
-    Invalid(&[F1, F2]),
-    Invalid(&[F1, F2]),
+    Invalid(&[CONC_F1]),
+    Invalid(&[CONC_F1]),
+    Invalid(&[CONC_F1, CONC_F2]),
+    Invalid(&[CONC_F1, CONC_F2]),
 ];
 
 /// Where an uncached resource differs: revision 0 honours the limit.
@@ -143,7 +152,7 @@ const UNCACHED: &[Row] = &[
     (
         "0",
         "NotOlderThan",
-        [All, Page, Invalid(&[F2]), Invalid(&[F2])],
+        [All, Page, Invalid(&[CONC_F2]), Invalid(&[CONC_F2])],
     ),
     (
         "N",
@@ -153,9 +162,13 @@ const UNCACHED: &[Row] = &[
     (
         "N",
         "NotOlderThan",
-        [All, Page, Invalid(&[F2]), Invalid(&[F2])],
+        [All, Page, Invalid(&[CONC_F2]), Invalid(&[CONC_F2])],
     ),
-    ("N", "Exact", [AtN, PageAtN, Invalid(&[F2]), Invalid(&[F2])]),
+    (
+        "N",
+        "Exact",
+        [AtN, PageAtN, Invalid(&[CONC_F2]), Invalid(&[CONC_F2])],
+    ),
     (
         "abc",
         "",
@@ -299,7 +312,7 @@ async fn list_with_send_initial_events_is_rejected_in_every_cell(scope: Scope) -
                     Invalid(causes) => causes.to_vec(),
                     _ => Vec::new(),
                 };
-                causes.push(F5);
+                causes.push(CONC_F5);
                 let name = format!("{} {} column {column} {value}", row.0, row.1);
                 results.record(name, answer.expect_failure(&status::list_options(&causes)));
             }

@@ -1,4 +1,4 @@
-//! Reading at revisions: malformed ones, and those that are not there yet (§1.2, §3.1).
+//! Reading at revisions: malformed ones, and those that are not there yet (CONC §1.2, CONC §3.1).
 
 use crate::check::checks;
 use crate::client::query;
@@ -14,16 +14,16 @@ checks! { resource_versions:
     [] get_at_malformed_resource_version_is_rejected [],
     [] uncached_get_at_malformed_resource_version_is_rejected [Kind("events")],
     [] watch_from_malformed_resource_version_is_rejected [],
-    [80] list_at_future_revision_times_out_with_504 [],
-    [80] exact_list_at_future_revision_times_out_with_504 [],
-    [80] get_at_future_revision_times_out_with_504 [],
-    [80] uncached_list_at_future_revision_fails_at_once [Kind("events")],
-    [80] exact_list_by_name_at_future_revision_fails_at_once [],
-    [81] list_waits_for_its_resource_version [],
-    [81] get_waits_for_its_resource_version [],
+    ["CONC-80", "WIRE-65"] list_at_future_revision_times_out_with_504 [],
+    ["CONC-80"] exact_list_at_future_revision_times_out_with_504 [],
+    ["CONC-80"] get_at_future_revision_times_out_with_504 [],
+    ["CONC-80"] uncached_list_at_future_revision_fails_at_once [Kind("events")],
+    ["CONC-80"] exact_list_by_name_at_future_revision_fails_at_once [],
+    ["CONC-81"] list_waits_for_its_resource_version [],
+    ["CONC-81"] get_waits_for_its_resource_version [],
     [] get_at_old_resource_version_returns_newest [],
     [] get_ignores_resource_version_match [],
-    [104] get_with_watch_parameter_is_a_get [],
+    ["CONC-104"] get_with_watch_parameter_is_a_get [],
 }
 
 const MALFORMED: &[&str] = &["abc", "-1", "18446744073709551616"];
@@ -127,7 +127,7 @@ pub(super) fn current_in(message: &str) -> Outcome<u64> {
     number.ok_or_else(|| Failure::new(format!("no current revision: {message}")))
 }
 
-/// `T1`
+/// `CONC-T1`
 fn is_too_large(answer: &ApiResponse, asked: u64, before: u64, retry: Option<u64>) -> Outcome {
     let body = answer.json()?;
     let current = current_in(body["message"].as_str().unwrap_or_default())?;

@@ -1,4 +1,4 @@
-//! Selectors (§3.5).
+//! Selectors (CONC §3.5).
 
 use crate::check::checks;
 use crate::client::query;
@@ -10,17 +10,17 @@ use crate::{Outcome, Scope};
 use serde_json::json;
 
 checks! { selectors:
-    [84] label_selectors_select [],
+    ["CONC-84"] label_selectors_select [],
     [] malformed_label_selector_is_rejected [],
     [] field_selectors_select [],
-    [83] malformed_field_selector_is_rejected [],
-    [83] watch_with_malformed_selector_is_rejected [],
-    [83] each_kind_supports_its_field_selectors [
+    ["CONC-83"] malformed_field_selector_is_rejected [],
+    ["CONC-83"] watch_with_malformed_selector_is_rejected [],
+    ["CONC-83"] each_kind_supports_its_field_selectors [
         Kind("pods"), Kind("events"), Kind("nodes"), Kind("services"), Kind("jobs"),
         Kind("replicationcontrollers"), Kind("resourceslices"), Kind("deployments"),
     ],
-    [83] custom_resources_support_selectable_fields_of_their_crd [CustomResources],
-    [83] csrs_support_signer_name_field_selector [],
+    ["CONC-83"] custom_resources_support_selectable_fields_of_their_crd [CustomResources],
+    ["CONC-83"] csrs_support_signer_name_field_selector [],
     [] pods_support_their_field_selectors [Pods, Status],
     [] secrets_and_services_support_type_field_selectors [Kind("services")],
 }

@@ -1,4 +1,4 @@
-//! Tokens of service accounts (extension and policy §5.1), numbered as in that contract.
+//! Tokens of service accounts (EXT §5.1).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -8,12 +8,12 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { service_account_tokens of Extension:
-    [94] invalid_bearer_token_gets_401_on_public_paths [Authentication],
-    [98] token_request_expiration_is_bounded [Authentication],
-    [97] service_account_token_authenticates_as_its_account [Authentication, Authorization],
-    [97] token_bound_to_pod_is_invalid_after_pod_deletion [Authentication, Pods],
-    [97] token_bound_to_node_is_invalid_after_node_deletion [Authentication],
+checks! { service_account_tokens:
+    ["EXT-94"] invalid_bearer_token_gets_401_on_public_paths [Authentication],
+    ["EXT-98"] token_request_expiration_is_bounded [Authentication],
+    ["EXT-97"] service_account_token_authenticates_as_its_account [Authentication, Authorization],
+    ["EXT-97"] token_bound_to_pod_is_invalid_after_pod_deletion [Authentication, Pods],
+    ["EXT-97"] token_bound_to_node_is_invalid_after_node_deletion [Authentication],
     [] bound_token_claims_name_pod_and_node [Authentication, Pods],
     [] token_request_bound_object_is_validated [Authentication, Pods],
     [] token_request_body_is_decoded_and_validated [Authentication],
@@ -277,6 +277,7 @@ async fn invalid_bearer_token_gets_401_on_public_paths(scope: Scope) -> Outcome 
     Ok(())
 }
 
+/// Shows G41.
 async fn token_bound_to_pod_is_invalid_after_pod_deletion(scope: Scope) -> Outcome {
     let path = robot(&scope).await?;
     let first = pod(&scope, "p", "nowhere").await?;

@@ -1,4 +1,4 @@
-//! A watcher that does not keep up (§4.4).
+//! A watcher that does not keep up (CONC §4.4).
 
 use crate::check::checks;
 use crate::failure::{ensure, same};
@@ -8,7 +8,7 @@ use crate::{Outcome, Scope};
 use std::time::Duration;
 
 checks! { slow_watcher:
-    [103] slow_watcher_is_disconnected_and_can_resume [],
+    ["CONC-103"] slow_watcher_is_disconnected_and_can_resume [],
 }
 
 /// More than kernel and server buffer together.

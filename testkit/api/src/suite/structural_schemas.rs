@@ -1,6 +1,4 @@
 //! Custom resources by their schemas: what is dropped, filled in and refused.
-//!
-//! Names end in the numbers of the assertions of the contract on extension.
 
 use crate::check::checks;
 use crate::crds::CrdFixture;
@@ -11,23 +9,23 @@ use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
 checks! { structural_schemas:
-    [] pruned_fields_warn_or_fail_strictly_e29_e30 [CustomResources],
-    [] preserve_unknown_fields_keeps_fields_e31 [CustomResources],
-    [] null_fields_take_schema_defaults_e32 [CustomResources],
-    [] new_schema_default_applies_to_stored_objects_e33 [CustomResources],
-    [] schema_violations_are_reported_e35_to_e38 [CustomResources],
+    ["EXT-29", "EXT-30"] pruned_fields_warn_or_fail_strictly [CustomResources],
+    ["EXT-31"] preserve_unknown_fields_keeps_fields [CustomResources],
+    ["EXT-32"] null_fields_take_schema_defaults [CustomResources],
+    ["EXT-33"] new_schema_default_applies_to_stored_objects [CustomResources],
+    ["EXT-35", "EXT-36", "EXT-37", "EXT-38"] schema_violations_are_reported [CustomResources],
     [] any_of_and_one_of_report_closest_match [CustomResources],
-    [] schema_validation_ratchets_unchanged_values_e45 [CustomResources],
-    [] custom_resource_update_requires_resource_version_e53 [CustomResources],
-    [] crd_selectable_fields_select_e55 [CustomResources],
-    [] crd_versions_show_the_same_objects_e56 [CustomResources],
-    [] delete_collection_across_namespaces_gets_404_e59 [CustomResources],
+    ["EXT-45"] schema_validation_ratchets_unchanged_values [CustomResources],
+    ["EXT-53"] custom_resource_update_requires_resource_version [CustomResources],
+    ["EXT-55"] crd_selectable_fields_select [CustomResources],
+    ["EXT-56"] crd_versions_show_the_same_objects [CustomResources],
+    ["EXT-59"] delete_collection_across_namespaces_gets_404 [CustomResources],
     [] schema_validates_patches_and_applies [CustomResources, Patch, Apply],
     [] embedded_resources_require_kind_and_api_version [CustomResources],
     [] status_update_validates_only_status_schema [CustomResources],
 }
 
-async fn pruned_fields_warn_or_fail_strictly_e29_e30(scope: Scope) -> Outcome {
+async fn pruned_fields_warn_or_fail_strictly(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.serve(&scope).await?;
     let body = defined.with("a", json!({"a": "x", "odd": 1}));
@@ -46,7 +44,7 @@ async fn pruned_fields_warn_or_fail_strictly_e29_e30(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn preserve_unknown_fields_keeps_fields_e31(scope: Scope) -> Outcome {
+async fn preserve_unknown_fields_keeps_fields(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope).with_spec(json!({
         "type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {
             "child": {"type": "object", "properties": {"a": {"type": "string"}}},
@@ -65,7 +63,7 @@ async fn preserve_unknown_fields_keeps_fields_e31(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn null_fields_take_schema_defaults_e32(scope: Scope) -> Outcome {
+async fn null_fields_take_schema_defaults(scope: Scope) -> Outcome {
     let defined =
         CrdFixture::with_default_schema(&scope).with_spec(json!({"type": "object", "properties": {
             "plain": {"type": "string"},
@@ -98,7 +96,7 @@ async fn update_crd_schema(scope: &Scope, defined: &CrdFixture, spec: Value) -> 
     scope.client.put(&path, &changed).await?.has_status(200)
 }
 
-async fn new_schema_default_applies_to_stored_objects_e33(scope: Scope) -> Outcome {
+async fn new_schema_default_applies_to_stored_objects(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.serve(&scope).await?;
     let body = defined.with("a", json!({"n": 1}));
@@ -128,7 +126,7 @@ async fn new_schema_default_applies_to_stored_objects_e33(scope: Scope) -> Outco
 type Cause = (&'static str, &'static str, &'static str);
 
 #[expect(clippy::too_many_lines, reason = "a table")]
-async fn schema_violations_are_reported_e35_to_e38(scope: Scope) -> Outcome {
+async fn schema_violations_are_reported(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope).with_spec(json!({"type": "object", "properties": {
         "word": {"type": "string", "minLength": 2, "maxLength": 5, "pattern": "^a"},
         "size": {"type": "integer", "minimum": 1, "maximum": 10},
@@ -384,7 +382,7 @@ async fn any_of_and_one_of_report_closest_match(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn schema_validation_ratchets_unchanged_values_e45(scope: Scope) -> Outcome {
+async fn schema_validation_ratchets_unchanged_values(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.serve(&scope).await?;
     let body = defined.with("a", json!({"a": "odd", "n": 1}));
@@ -413,7 +411,7 @@ async fn schema_validation_ratchets_unchanged_values_e45(scope: Scope) -> Outcom
     defined.delete_definitions(&scope).await
 }
 
-async fn custom_resource_update_requires_resource_version_e53(scope: Scope) -> Outcome {
+async fn custom_resource_update_requires_resource_version(scope: Scope) -> Outcome {
     let defined = CrdFixture::with_default_schema(&scope);
     defined.serve(&scope).await?;
     let body = defined.object("a");
@@ -432,7 +430,7 @@ async fn custom_resource_update_requires_resource_version_e53(scope: Scope) -> O
     defined.delete_definitions(&scope).await
 }
 
-async fn crd_selectable_fields_select_e55(scope: Scope) -> Outcome {
+async fn crd_selectable_fields_select(scope: Scope) -> Outcome {
     let mut defined = CrdFixture::with_default_schema(&scope);
     let fields = json!([{"jsonPath": ".spec.a"}, {"jsonPath": ".spec.n"}]);
     set(
@@ -471,7 +469,7 @@ async fn crd_selectable_fields_select_e55(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn crd_versions_show_the_same_objects_e56(scope: Scope) -> Outcome {
+async fn crd_versions_show_the_same_objects(scope: Scope) -> Outcome {
     let mut defined = CrdFixture::with_default_schema(&scope);
     let mut second = defined.definition["spec"]["versions"][0].clone();
     set(&mut second, "/name", json!("v2"));
@@ -511,7 +509,7 @@ async fn crd_versions_show_the_same_objects_e56(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-async fn delete_collection_across_namespaces_gets_404_e59(scope: Scope) -> Outcome {
+async fn delete_collection_across_namespaces_gets_404(scope: Scope) -> Outcome {
     let path = format!("/apis/{}/v1/widgets", crate::kinds::CUSTOM_GROUP);
     let answer = scope.client.delete(&path).await?;
     answer.has_status(404)?;

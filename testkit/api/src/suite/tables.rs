@@ -1,4 +1,4 @@
-//! Objects as rows: the cells that people read (wire §5).
+//! Objects as rows: the cells that people read (WIRE §5).
 
 use crate::check::checks;
 use crate::client::query;
@@ -8,10 +8,10 @@ use crate::{Failure, Outcome, Request, Scope};
 use serde_json::{Value, json};
 
 checks! { tables:
-    [] table_cells_match_upstream [Table, Status],
+    ["WIRE-43"] table_cells_match_upstream [Table, Status],
     [] table_row_of_finished_pod_has_completed_condition [Table, Status],
-    [] table_in_protobuf_is_not_acceptable [Table, Protobuf],
-    [] table_include_object_selects_row_object [Table],
+    ["WIRE-45"] table_in_protobuf_is_not_acceptable [Table, Protobuf],
+    ["WIRE-46"] table_include_object_selects_row_object [Table],
     [] writes_return_table_on_request [Table],
     [] table_pages_have_continue_token [Table],
     [] table_in_yaml [Table, Yaml],

@@ -1,4 +1,4 @@
-//! Update (§2.1 to §2.3).
+//! Update (CONC §2.1 to CONC §2.3).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 const OTHER_UID: &str = "11111111-1111-1111-1111-111111111111";
 
 checks! { update:
-    [26] update_without_resource_version_is_unconditional [],
-    [26] update_with_current_resource_version_succeeds [],
-    [28, 29] update_with_stale_resource_version_gets_409 [],
-    [30] update_with_malformed_resource_version_is_rejected [],
-    [31] stale_update_gets_409_before_validation [Kind("deployments")],
-    [32] update_with_other_uid_gets_409 [],
-    [33] update_with_other_name_than_path_gets_400 [],
-    [24, 33] update_with_other_namespace_than_path_gets_400 [],
-    [34] update_of_missing_object_gets_404 [],
-    [35] put_creates_missing_object_of_some_kinds [Kind("roles")],
-    [36] put_with_uid_of_missing_object_gets_409 [Kind("roles")],
-    [40] concurrent_updates_lose_no_write [],
-    [47] stale_scale_update_gets_409 [Scale, Kind("deployments")],
-    [118] update_cannot_set_deletion_timestamp [],
+    ["CONC-26"] update_without_resource_version_is_unconditional [],
+    ["CONC-26"] update_with_current_resource_version_succeeds [],
+    ["CONC-28", "CONC-29", "WIRE-59"] update_with_stale_resource_version_gets_409 [],
+    ["CONC-30"] update_with_malformed_resource_version_is_rejected [],
+    ["CONC-31"] stale_update_gets_409_before_validation [Kind("deployments")],
+    ["CONC-32"] update_with_other_uid_gets_409 [],
+    ["CONC-33"] update_with_other_name_than_path_gets_400 [],
+    ["CONC-24", "CONC-33"] update_with_other_namespace_than_path_gets_400 [],
+    ["CONC-34", "WIRE-60"] update_of_missing_object_gets_404 [],
+    ["CONC-35"] put_creates_missing_object_of_some_kinds [Kind("roles")],
+    ["CONC-36"] put_with_uid_of_missing_object_gets_409 [Kind("roles")],
+    ["CONC-40"] concurrent_updates_lose_no_write [],
+    ["CONC-47"] stale_scale_update_gets_409 [Scale, Kind("deployments")],
+    ["CONC-118"] update_cannot_set_deletion_timestamp [],
     [] unqualified_finalizers_are_rejected [Admission],
 }
 
@@ -65,6 +65,7 @@ async fn update_with_current_resource_version_succeeds(scope: Scope) -> Outcome 
     same_json("data", &json!({"k": "2"}), &updated["data"])
 }
 
+/// Shows G26.
 async fn update_with_stale_resource_version_gets_409(scope: Scope) -> Outcome {
     let old = scope.make("configmaps", "a").await?;
     let new = scope

@@ -8,13 +8,13 @@ use crate::status;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { validation_rules of Extension:
-    [34] skipped_validation_rules_are_reported [CustomResources],
-    [39, 40, 41, 42] failed_validation_rules_are_reported_with_path [CustomResources],
-    [43, 44] transition_rules_need_an_old_value [CustomResources],
+checks! { validation_rules:
+    ["EXT-34"] skipped_validation_rules_are_reported [CustomResources],
+    ["EXT-39", "EXT-40", "EXT-41", "EXT-42"] failed_validation_rules_are_reported_with_path [CustomResources],
+    ["EXT-43", "EXT-44"] transition_rules_need_an_old_value [CustomResources],
     [] transition_rules_correlate_list_items_by_map_key [CustomResources],
-    [46] validation_rules_ratchet_unchanged_values [CustomResources],
-    [47] validation_rules_over_cost_limit_are_rejected [CustomResources],
+    ["EXT-46"] validation_rules_ratchet_unchanged_values [CustomResources],
+    ["EXT-47"] validation_rules_over_cost_limit_are_rejected [CustomResources],
     [] invalid_validation_rules_are_rejected [CustomResources],
     [] schema_defaults_must_satisfy_validation_rules [CustomResources],
     [] status_update_evaluates_all_validation_rules [CustomResources],

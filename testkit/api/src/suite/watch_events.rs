@@ -1,4 +1,4 @@
-//! Watches: what they deliver (§4.1, §4.2).
+//! Watches: what they deliver (CONC §4.1, CONC §4.2).
 
 use crate::check::checks;
 use crate::client::query;
@@ -15,25 +15,25 @@ use std::time::Duration;
 use super::resource_versions::write_until;
 
 checks! { watch_events:
-    [86] watch_starts_after_its_resource_version [],
-    [87] watch_without_resource_version_sends_initial_state [],
-    [87] watch_from_resource_version_0_sends_initial_state [],
-    [88] initial_events_end_with_bookmark_if_allowed [],
-    [91] watch_from_future_revision_skips_earlier_events [],
-    [92] watch_selector_maps_changes_to_added_and_deleted [],
-    [92] watch_sends_deleted_for_selected_object [],
-    [94] watch_omits_objects_outside_selector [],
-    [96] all_watchers_see_the_same_event_order [],
-    [97] watch_ends_at_timeout_seconds [],
-    [97] watch_with_negative_timeout_ends_at_once [],
-    [97] watch_without_timeout_stays_open [],
-    [99] watch_without_allow_watch_bookmarks_gets_none [],
+    ["CONC-86"] watch_starts_after_its_resource_version [],
+    ["CONC-87"] watch_without_resource_version_sends_initial_state [],
+    ["CONC-87"] watch_from_resource_version_0_sends_initial_state [],
+    ["CONC-88", "WIRE-70"] initial_events_end_with_bookmark_if_allowed [],
+    ["CONC-91"] watch_from_future_revision_skips_earlier_events [],
+    ["CONC-92"] watch_selector_maps_changes_to_added_and_deleted [],
+    ["CONC-92"] watch_sends_deleted_for_selected_object [],
+    ["CONC-94"] watch_omits_objects_outside_selector [],
+    ["CONC-96"] all_watchers_see_the_same_event_order [],
+    ["CONC-97", "WIRE-76"] watch_ends_at_timeout_seconds [],
+    ["CONC-97"] watch_with_negative_timeout_ends_at_once [],
+    ["CONC-97"] watch_without_timeout_stays_open [],
+    ["CONC-99"] watch_without_allow_watch_bookmarks_gets_none [],
     [] watch_sends_added_modified_and_deleted [],
     [] watch_of_single_name [],
     [] watch_of_all_namespaces [],
-    [] watch_parameter_accepts_go_booleans [],
+    ["WIRE-18"] watch_parameter_accepts_go_booleans [],
     [] watch_ignores_limit [],
-    [] deprecated_watch_paths_are_served [],
+    ["WIRE-20"] deprecated_watch_paths_are_served [],
     [] deprecated_watch_paths_apply_selectors [],
     [] uncached_resource_can_be_watched [Kind("events")],
 }

@@ -1,4 +1,4 @@
-//! Streaming lists (§5).
+//! Streaming lists (CONC §5).
 
 use crate::check::checks;
 use crate::client::query;
@@ -13,14 +13,14 @@ use std::time::Duration;
 use super::resource_versions::current_in;
 
 checks! { watch_list:
-    [105, 107, 108] watch_list_is_consistent_and_continues_as_watch [],
-    [105] watch_list_at_resource_version [],
-    [106] watch_list_of_empty_collection_is_one_bookmark [],
-    [106] watch_list_without_bookmarks_has_no_end_marker [],
-    [110] watch_list_at_future_revision_gets_error_event [],
-    [110] uncached_watch_list_at_future_revision_fails_at_once [Kind("events")],
-    [111] watch_list_options_are_validated [],
-    [112] watch_with_send_initial_events_false_starts_now [],
+    ["CONC-105", "CONC-107", "CONC-108", "WIRE-69"] watch_list_is_consistent_and_continues_as_watch [],
+    ["CONC-105"] watch_list_at_resource_version [],
+    ["CONC-106"] watch_list_of_empty_collection_is_one_bookmark [],
+    ["CONC-106"] watch_list_without_bookmarks_has_no_end_marker [],
+    ["CONC-110"] watch_list_at_future_revision_gets_error_event [],
+    ["CONC-110"] uncached_watch_list_at_future_revision_fails_at_once [Kind("events")],
+    ["CONC-111", "WIRE-66", "WIRE-72"] watch_list_options_are_validated [],
+    ["CONC-112", "WIRE-71"] watch_with_send_initial_events_false_starts_now [],
     [] deprecated_watch_paths_reject_send_initial_events [],
     [] watch_list_applies_selectors [],
     [] uncached_watch_list_ends_with_bookmark [Kind("events")],
@@ -166,7 +166,7 @@ const CONTINUE: Cause<'_> = (
     "Forbidden: resourceVersionMatch is forbidden when continue is provided",
 );
 
-/// §5.2: sendInitialEvents, resourceVersionMatch, resourceVersion; the causes. `C` in
+/// CONC §5.2: sendInitialEvents, resourceVersionMatch, resourceVersion; the causes. `C` in
 /// the last column means a token.
 type Row = (
     &'static str,

@@ -1,4 +1,4 @@
-//! How watches go over the wire (§4.4).
+//! How watches go over the wire (CONC §4.4).
 
 use crate::check::checks;
 use crate::client::query;
@@ -11,14 +11,14 @@ use bytes::BytesMut;
 use serde_json::{Value, json};
 
 checks! { watch_transport:
-    [100] json_watch_is_newline_delimited [],
-    [100] protobuf_watch_is_length_prefixed [Protobuf],
-    [100] watch_as_yaml_is_rejected [],
-    [100] yaml_watch_error_is_encoded_as_yaml [Yaml],
-    [101] table_watch_sends_column_definitions_once [Table],
+    ["CONC-100", "WIRE-41"] json_watch_is_newline_delimited [],
+    ["CONC-100", "WIRE-40"] protobuf_watch_is_length_prefixed [Protobuf],
+    ["CONC-100"] watch_as_yaml_is_rejected [],
+    ["CONC-100", "WIRE-39"] yaml_watch_error_is_encoded_as_yaml [Yaml],
+    ["CONC-101", "WIRE-44"] table_watch_sends_column_definitions_once [Table],
     [] partial_object_metadata_can_be_watched [Metadata],
-    [102] websocket_watch_without_origin_gets_403 [WebSocket],
-    [102] websocket_watch_sends_one_event_per_frame [WebSocket],
+    ["CONC-102"] websocket_watch_without_origin_gets_403 [WebSocket],
+    ["CONC-102", "WIRE-42"] websocket_watch_sends_one_event_per_frame [WebSocket],
 }
 
 async fn json_watch_is_newline_delimited(scope: Scope) -> Outcome {

@@ -1,4 +1,4 @@
-//! Who owns what, and who may take it (§3.4, §3.5).
+//! Who owns what, and who may take it (PATCH §3.4, PATCH §3.5).
 
 use super::{
     apply, apply_data, conflict, create, deployment, has_owners, one_conflict, owners, patch,
@@ -9,21 +9,21 @@ use crate::object::with;
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { apply_conflicts of Merging:
-    [51] apply_conflicts_on_field_of_other_manager [Apply],
-    [52] forced_apply_takes_field_ownership [Apply],
-    [53, 54] applies_of_equal_values_share_ownership [Apply],
-    [55] field_no_longer_applied_is_removed [Apply],
-    [56] field_ownership_can_be_transferred [Apply, Patch],
-    [57] deleted_field_loses_its_owners [Apply, Patch],
-    [58] update_manager_conflicts_with_apply [Apply, Patch],
-    [59] conflict_names_update_manager_with_version [Apply],
-    [60] several_apply_conflicts_are_listed [Apply],
-    [62] conflict_names_list_item_by_key [Apply, Kind("deployments")],
-    [75] before_first_apply_manager_owns_existing_fields [Apply, Patch],
-    [76] updates_are_not_tracked_after_managed_fields_are_cleared [Apply, Patch],
-    [87] list_item_is_removed_when_its_applier_drops_it [Apply, Patch, Kind("deployments")],
-    [88] existing_duplicate_list_items_are_kept [Apply, Kind("deployments")],
+checks! { apply_conflicts:
+    ["PATCH-51"] apply_conflicts_on_field_of_other_manager [Apply],
+    ["PATCH-52"] forced_apply_takes_field_ownership [Apply],
+    ["PATCH-53", "PATCH-54"] applies_of_equal_values_share_ownership [Apply],
+    ["PATCH-55"] field_no_longer_applied_is_removed [Apply],
+    ["PATCH-56"] field_ownership_can_be_transferred [Apply, Patch],
+    ["PATCH-57"] deleted_field_loses_its_owners [Apply, Patch],
+    ["PATCH-58"] update_manager_conflicts_with_apply [Apply, Patch],
+    ["PATCH-59"] conflict_names_update_manager_with_version [Apply],
+    ["PATCH-60"] several_apply_conflicts_are_listed [Apply],
+    ["PATCH-62"] conflict_names_list_item_by_key [Apply, Kind("deployments")],
+    ["PATCH-75"] before_first_apply_manager_owns_existing_fields [Apply, Patch],
+    ["PATCH-76"] updates_are_not_tracked_after_managed_fields_are_cleared [Apply, Patch],
+    ["PATCH-87"] list_item_is_removed_when_its_applier_drops_it [Apply, Patch, Kind("deployments")],
+    ["PATCH-88"] existing_duplicate_list_items_are_kept [Apply, Kind("deployments")],
     [] ownership_after_two_applies_matches_specification [Apply, Patch],
 }
 
@@ -218,6 +218,7 @@ async fn existing_duplicate_list_items_are_kept(scope: Scope) -> Outcome {
     same_json("forced", &expected, &containers[0]["env"])
 }
 
+/// Shows G33.
 async fn ownership_after_two_applies_matches_specification(scope: Scope) -> Outcome {
     apply_data(&scope, "m1", json!({"a": "1", "b": "1"}))
         .await?

@@ -1,4 +1,4 @@
-//! Custom resources, whose types are declared by their definition (§3.9).
+//! Custom resources, whose types are declared by their definition (PATCH §3.9).
 
 use super::{APPLY, by, entry_of, has_owners, one_conflict, owners, send, unexplained, warnings};
 use crate::check::checks;
@@ -10,15 +10,15 @@ use crate::{ApiResponse, Outcome, Request, Scope};
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { custom_resource_merging of Merging:
-    [80] apply_merges_list_type_set [CustomResources, Apply],
-    [81] apply_replaces_atomic_values [CustomResources, Apply],
-    [82] apply_merges_untyped_objects_and_replaces_lists [CustomResources, Apply],
-    [83] ownership_follows_list_type_change_from_set_to_atomic [CustomResources, Apply],
-    [101] empty_managed_fields_list_in_patch_is_ignored [CustomResources, Apply],
-    [109] unknown_custom_resource_fields_are_pruned_silently [CustomResources],
-    [110] unknown_fields_in_custom_resource_patch_are_rejected [CustomResources, Patch],
-    [120] custom_resource_scale_can_be_patched_but_not_applied [CustomResources, Apply, Patch, Scale],
+checks! { custom_resource_merging:
+    ["PATCH-80"] apply_merges_list_type_set [CustomResources, Apply],
+    ["PATCH-81"] apply_replaces_atomic_values [CustomResources, Apply],
+    ["PATCH-82"] apply_merges_untyped_objects_and_replaces_lists [CustomResources, Apply],
+    ["PATCH-83"] ownership_follows_list_type_change_from_set_to_atomic [CustomResources, Apply],
+    ["PATCH-101"] empty_managed_fields_list_in_patch_is_ignored [CustomResources, Apply],
+    ["PATCH-109"] unknown_custom_resource_fields_are_pruned_silently [CustomResources],
+    ["PATCH-110"] unknown_fields_in_custom_resource_patch_are_rejected [CustomResources, Patch],
+    ["PATCH-120"] custom_resource_scale_can_be_patched_but_not_applied [CustomResources, Apply, Patch, Scale],
     [] custom_resource_warnings_name_duplicate_and_unknown_fields [CustomResources],
 }
 

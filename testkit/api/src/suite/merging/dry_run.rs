@@ -1,4 +1,4 @@
-//! Writes that change nothing (§6), and what every write tidies up.
+//! Writes that change nothing (PATCH §6), and what every write tidies up.
 
 use super::{APPLY, apply_data, by, config, create, has_owners, patch, send, warnings};
 use crate::check::checks;
@@ -11,12 +11,12 @@ use crate::{Outcome, Request, Scope};
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { dry_run of Merging:
-    [113] dry_run_create_persists_nothing [],
-    [114] dry_run_accepts_only_all [Patch],
-    [115] dry_run_delete_removes_nothing [],
-    [116] dry_run_of_pod_connect_is_rejected [Kind("pods")],
-    [117] duplicate_owner_references_are_removed_with_warning [],
+checks! { dry_run:
+    ["PATCH-113"] dry_run_create_persists_nothing [],
+    ["PATCH-114"] dry_run_accepts_only_all [Patch],
+    ["PATCH-115"] dry_run_delete_removes_nothing [],
+    ["PATCH-116"] dry_run_of_pod_connect_is_rejected [Kind("pods")],
+    ["PATCH-117"] duplicate_owner_references_are_removed_with_warning [],
     [] dry_run_update_persists_nothing [Patch],
     [] dry_run_apply_persists_nothing [Apply],
     [] dry_run_delete_collection_removes_nothing [],
@@ -126,6 +126,7 @@ async fn dry_run_of_pod_connect_is_rejected(scope: Scope) -> Outcome {
     Ok(())
 }
 
+/// Shows G34.
 async fn dry_run_update_persists_nothing(scope: Scope) -> Outcome {
     let made = create(&scope, A, "u", json!({"data": {"a": "1"}})).await?;
     let path = format!("{}?dryRun=All", scope.object_path("configmaps", "a"));

@@ -1,4 +1,4 @@
-//! Fields that are unknown or given twice (§5).
+//! Fields that are unknown or given twice (PATCH §5).
 
 use super::{APPLY, JSON_PATCH, MERGE, STRATEGIC, apply_data, by, one_conflict, send, warnings};
 use crate::check::checks;
@@ -8,13 +8,13 @@ use crate::{ApiResponse, Outcome, Request, Scope};
 use http::Method;
 use serde_json::json;
 
-checks! { field_validation of Merging:
-    [105] unknown_and_duplicate_fields_warn_in_order [],
-    [106] strict_field_validation_rejects_unknown_and_duplicate_fields [],
-    [107] field_validation_value_is_case_sensitive [],
-    [108] yaml_field_errors_name_their_lines [],
-    [111] apply_configuration_with_duplicate_fields [Apply],
-    [112] apply_conflicts_are_reported_before_duplicate_fields [Apply],
+checks! { field_validation:
+    ["PATCH-105"] unknown_and_duplicate_fields_warn_in_order [],
+    ["PATCH-106"] strict_field_validation_rejects_unknown_and_duplicate_fields [],
+    ["PATCH-107"] field_validation_value_is_case_sensitive [],
+    ["PATCH-108"] yaml_field_errors_name_their_lines [],
+    ["PATCH-111"] apply_configuration_with_duplicate_fields [Apply],
+    ["PATCH-112"] apply_conflicts_are_reported_before_duplicate_fields [Apply],
     [] strict_patch_error_shows_unknown_fields_of_result [Patch],
     [] merge_and_strategic_patches_warn_about_duplicate_fields [Patch],
     [] warnings_are_deduplicated [],

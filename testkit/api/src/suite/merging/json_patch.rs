@@ -1,4 +1,4 @@
-//! JSON Patch (§1.4).
+//! JSON Patch (PATCH §1.4).
 
 use super::{JSON_PATCH, send};
 use crate::check::checks;
@@ -8,15 +8,15 @@ use crate::status;
 use crate::{ApiResponse, Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { json_patch of Merging:
-    [10] json_patch_failed_test_gets_422_without_details [Patch],
-    [11] json_patch_remove_of_missing_path_fails [Patch],
-    [12] json_patch_replace_of_missing_path_succeeds [Patch],
-    [13] json_patch_add_below_missing_path_fails [Patch],
-    [14] json_patch_must_be_a_list [Patch],
-    [15] json_patch_without_operations_changes_nothing [Patch],
-    [16] json_patch_negative_indices_count_from_end [Patch],
-    [17] json_patch_pointer_escapes_slashes [Patch],
+checks! { json_patch:
+    ["PATCH-10"] json_patch_failed_test_gets_422_without_details [Patch],
+    ["PATCH-11"] json_patch_remove_of_missing_path_fails [Patch],
+    ["PATCH-12"] json_patch_replace_of_missing_path_succeeds [Patch],
+    ["PATCH-13"] json_patch_add_below_missing_path_fails [Patch],
+    ["PATCH-14"] json_patch_must_be_a_list [Patch],
+    ["PATCH-15"] json_patch_without_operations_changes_nothing [Patch],
+    ["PATCH-16"] json_patch_negative_indices_count_from_end [Patch],
+    ["PATCH-17"] json_patch_pointer_escapes_slashes [Patch],
     [] json_patch_inapplicable_operations_are_rejected [Patch],
     [] json_patch_operation_members_are_validated [Patch],
 }

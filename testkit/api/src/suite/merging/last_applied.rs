@@ -1,4 +1,4 @@
-//! kubectl with and without server-side apply (§3.7, §7).
+//! kubectl with and without server-side apply (PATCH §3.7, PATCH §7).
 
 use super::{APPLY, JSON_PATCH, by, config, create, entry_of, one_conflict, patch, send};
 use crate::check::checks;
@@ -6,10 +6,10 @@ use crate::failure::{same, same_json};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { last_applied of Merging:
-    [89] client_side_apply_fields_migrate_to_kubectl_server_side_apply [Apply, Patch],
-    [90] client_side_apply_fields_do_not_migrate_for_other_managers [Apply, Patch],
-    [119] kubectl_migrates_from_client_side_to_server_side_apply [Apply, Patch],
+checks! { last_applied:
+    ["PATCH-89"] client_side_apply_fields_migrate_to_kubectl_server_side_apply [Apply, Patch],
+    ["PATCH-90"] client_side_apply_fields_do_not_migrate_for_other_managers [Apply, Patch],
+    ["PATCH-119"] kubectl_migrates_from_client_side_to_server_side_apply [Apply, Patch],
 }
 
 const A: (&str, &str) = ("configmaps", "a");

@@ -1,4 +1,4 @@
-//! One kind, several versions: who owns what in which (§3.3, §3.9).
+//! One kind, several versions: who owns what in which (PATCH §3.3, PATCH §3.9).
 
 use super::{APPLY, by, entry_of, has_owners, send};
 use crate::check::checks;
@@ -6,11 +6,11 @@ use crate::failure::{ensure, same, same_json};
 use crate::{ApiResponse, Outcome, Scope};
 use serde_json::json;
 
-checks! { managed_field_versions of Merging:
-    [84] apply_manager_has_one_entry_across_versions [Apply, Kind("horizontalpodautoscalers")],
-    [84] field_dropped_from_apply_gets_its_default [Apply, Admission, Kind("horizontalpodautoscalers")],
-    [85] update_manager_has_one_entry_per_version [Apply, Patch, Kind("horizontalpodautoscalers")],
-    [86] managed_fields_of_unknown_version_are_dropped [Apply],
+checks! { managed_field_versions:
+    ["PATCH-84"] apply_manager_has_one_entry_across_versions [Apply, Kind("horizontalpodautoscalers")],
+    ["PATCH-84"] field_dropped_from_apply_gets_its_default [Apply, Admission, Kind("horizontalpodautoscalers")],
+    ["PATCH-85"] update_manager_has_one_entry_per_version [Apply, Patch, Kind("horizontalpodautoscalers")],
+    ["PATCH-86"] managed_fields_of_unknown_version_are_dropped [Apply],
     [] event_fields_are_owned_in_their_api_version [Apply, Patch, Kind("events")],
 }
 

@@ -1,4 +1,4 @@
-//! The record of managers, kept with every write (§4).
+//! The record of managers, kept with every write (PATCH §4).
 
 use super::{apply, apply_data, by, create, entry_of, has_owners, owners, patch};
 use crate::check::checks;
@@ -11,22 +11,22 @@ use http::Method;
 use serde_json::{Map, Value, json};
 use std::time::Duration;
 
-checks! { managed_fields of Merging:
-    [91] create_manager_defaults_to_user_agent [Apply],
-    [91] defaulted_fields_are_owned_by_creator [Apply, Admission, Kind("deployments")],
-    [92] fields_added_by_admission_have_no_owner [Apply, Admission, Kind("pods")],
-    [93] empty_user_agent_gives_unknown_manager [Apply],
-    [94] update_to_same_value_by_other_manager_writes_nothing [Apply, Patch],
-    [95] oldest_update_managers_are_merged_past_ten [Apply, Patch],
-    [96] apply_managers_are_not_merged [Apply],
-    [97] managed_fields_sort_apply_first_then_by_time [Apply, Patch],
-    [98] update_without_managed_fields_keeps_them [Apply],
-    [99] malformed_managed_fields_in_update_are_ignored [Apply],
-    [100] update_can_rename_manager [Apply],
-    [101] update_with_empty_managed_fields_clears_them [Apply],
-    [102] status_patch_cannot_clear_managed_fields [Apply, Status, Kind("deployments")],
-    [103] oversized_object_is_stored_without_managed_fields [Apply],
-    [104] partial_object_metadata_includes_managed_fields [Apply, Metadata],
+checks! { managed_fields:
+    ["PATCH-91"] create_manager_defaults_to_user_agent [Apply],
+    ["PATCH-91"] defaulted_fields_are_owned_by_creator [Apply, Admission, Kind("deployments")],
+    ["PATCH-92"] fields_added_by_admission_have_no_owner [Apply, Admission, Kind("pods")],
+    ["PATCH-93"] empty_user_agent_gives_unknown_manager [Apply],
+    ["PATCH-94"] update_to_same_value_by_other_manager_writes_nothing [Apply, Patch],
+    ["PATCH-95"] oldest_update_managers_are_merged_past_ten [Apply, Patch],
+    ["PATCH-96"] apply_managers_are_not_merged [Apply],
+    ["PATCH-97"] managed_fields_sort_apply_first_then_by_time [Apply, Patch],
+    ["PATCH-98"] update_without_managed_fields_keeps_them [Apply],
+    ["PATCH-99"] malformed_managed_fields_in_update_are_ignored [Apply],
+    ["PATCH-100"] update_can_rename_manager [Apply],
+    ["PATCH-101"] update_with_empty_managed_fields_clears_them [Apply],
+    ["PATCH-102"] status_patch_cannot_clear_managed_fields [Apply, Status, Kind("deployments")],
+    ["PATCH-103"] oversized_object_is_stored_without_managed_fields [Apply],
+    ["PATCH-104"] partial_object_metadata_includes_managed_fields [Apply, Metadata],
     [] field_manager_name_length_is_limited [Apply],
     [] managed_fields_in_create_are_replaced_by_creator [Apply],
 }

@@ -1,4 +1,4 @@
-//! Merge patches, and what no patch may change (§1.5 to §1.8).
+//! Merge patches, and what no patch may change (PATCH §1.5 to PATCH §1.8).
 
 use super::{MERGE, create, patch, send};
 use crate::check::checks;
@@ -10,21 +10,21 @@ use crate::{Outcome, Scope};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
-checks! { merge_patch of Merging:
-    [18] merge_patch_null_removes_key [Patch],
-    [19] merge_patch_null_document_is_rejected [Patch],
-    [20] merge_patch_cannot_change_name [Patch],
-    [21] merge_patch_cannot_change_namespace [Patch],
-    [22] merge_patch_cannot_change_uid [Patch],
-    [23] merge_patch_with_stale_resource_version_gets_409 [Patch],
-    [24] merge_patch_without_resource_version_is_unconditional [Patch],
-    [24] merge_patch_clearing_custom_resource_version_is_rejected [Patch, CustomResources],
-    [25] merge_patch_of_missing_object_gets_404_before_parsing [Patch],
-    [26] merge_patch_type_error_shows_document [Patch],
-    [27] concurrent_merge_patches_lose_no_update [Patch],
-    [28] merge_patch_removing_last_finalizer_deletes_object [Patch],
-    [29] status_merge_patch_leaves_spec [Patch, Status, Kind("deployments")],
-    [30] merge_patch_leaves_status [Patch, Status, Kind("deployments")],
+checks! { merge_patch:
+    ["PATCH-18"] merge_patch_null_removes_key [Patch],
+    ["PATCH-19"] merge_patch_null_document_is_rejected [Patch],
+    ["PATCH-20"] merge_patch_cannot_change_name [Patch],
+    ["PATCH-21"] merge_patch_cannot_change_namespace [Patch],
+    ["PATCH-22"] merge_patch_cannot_change_uid [Patch],
+    ["PATCH-23"] merge_patch_with_stale_resource_version_gets_409 [Patch],
+    ["PATCH-24"] merge_patch_without_resource_version_is_unconditional [Patch],
+    ["PATCH-24"] merge_patch_clearing_custom_resource_version_is_rejected [Patch, CustomResources],
+    ["PATCH-25"] merge_patch_of_missing_object_gets_404_before_parsing [Patch],
+    ["PATCH-26"] merge_patch_type_error_shows_document [Patch],
+    ["PATCH-27"] concurrent_merge_patches_lose_no_update [Patch],
+    ["PATCH-28"] merge_patch_removing_last_finalizer_deletes_object [Patch],
+    ["PATCH-29"] status_merge_patch_leaves_spec [Patch, Status, Kind("deployments")],
+    ["PATCH-30"] merge_patch_leaves_status [Patch, Status, Kind("deployments")],
     [] merge_patch_restores_kind_uid_and_creation_time [Patch],
     [] merge_patch_prunes_null_members_in_new_lists [Patch, CustomResources],
 }

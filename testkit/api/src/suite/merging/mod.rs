@@ -1,4 +1,4 @@
-//! Writes that merge: the contract of patches, server-side apply, field validation and
+//! Writes that merge: patches, server-side apply, field validation and
 //! dry run. Its assertions are numbered on their own.
 
 pub(crate) mod apply_conflicts;

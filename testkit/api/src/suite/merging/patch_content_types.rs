@@ -1,4 +1,4 @@
-//! What a patch is written in, and how large it may be (§1.1, §1.3).
+//! What a patch is written in, and how large it may be (PATCH §1.1, PATCH §1.3).
 
 use super::{APPLY, JSON_PATCH, MERGE, STRATEGIC, send};
 use crate::check::checks;
@@ -7,15 +7,15 @@ use crate::status;
 use crate::{Outcome, Scope};
 use serde_json::json;
 
-checks! { patch_content_types of Merging:
-    [1, 2] unsupported_patch_content_type_gets_415 [Patch],
-    [3] custom_resource_415_lists_supported_patch_types [Patch, CustomResources],
-    [4] patch_content_type_parameters_are_ignored [Patch, Apply],
-    [5] patch_content_type_is_case_sensitive [Patch],
-    [6] patch_of_collection_gets_405 [Patch],
-    [7] patch_body_is_limited_to_3_mib [Patch],
-    [8] json_patch_over_10000_operations_gets_413 [Patch],
-    [9] json_patch_copies_are_limited_to_3_mib [Patch],
+checks! { patch_content_types:
+    ["PATCH-1", "PATCH-2"] unsupported_patch_content_type_gets_415 [Patch],
+    ["PATCH-3"] custom_resource_415_lists_supported_patch_types [Patch, CustomResources],
+    ["PATCH-4"] patch_content_type_parameters_are_ignored [Patch, Apply],
+    ["PATCH-5"] patch_content_type_is_case_sensitive [Patch],
+    ["PATCH-6"] patch_of_collection_gets_405 [Patch],
+    ["PATCH-7"] patch_body_is_limited_to_3_mib [Patch],
+    ["PATCH-8"] json_patch_over_10000_operations_gets_413 [Patch],
+    ["PATCH-9"] json_patch_copies_are_limited_to_3_mib [Patch],
 }
 
 fn unsupported() -> serde_json::Value {

@@ -1,4 +1,4 @@
-//! The subresource `scale` (§1.8, §3.8).
+//! The subresource `scale` (PATCH §1.8, PATCH §3.8).
 
 use super::{
     APPLY, JSON_PATCH, STRATEGIC, by, create, deployment, entry_of, has_owners, one_conflict, send,
@@ -13,13 +13,13 @@ use crate::{ApiResponse, Outcome, Request, Scope};
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { scale_subresource of Merging:
-    [31] scale_patch_changes_replicas_of_parent [Patch, Scale, Kind("deployments")],
-    [31] every_patch_type_works_on_scale [Patch, Scale, Kind("deployments")],
-    [32] scale_patch_with_stale_resource_version_gets_409 [Patch, Scale, Kind("deployments")],
-    [61] conflict_names_scale_subresource_manager [Apply, Scale, Kind("deployments")],
-    [79] apply_to_subresource_does_not_create_parent [Apply, Scale, Status, Kind("deployments")],
-    [118] kubectl_scale_is_recorded_as_manager_kubectl [Patch, Scale, Kind("deployments")],
+checks! { scale_subresource:
+    ["PATCH-31"] scale_patch_changes_replicas_of_parent [Patch, Scale, Kind("deployments")],
+    ["PATCH-31"] every_patch_type_works_on_scale [Patch, Scale, Kind("deployments")],
+    ["PATCH-32"] scale_patch_with_stale_resource_version_gets_409 [Patch, Scale, Kind("deployments")],
+    ["PATCH-61"] conflict_names_scale_subresource_manager [Apply, Scale, Kind("deployments")],
+    ["PATCH-79"] apply_to_subresource_does_not_create_parent [Apply, Scale, Status, Kind("deployments")],
+    ["PATCH-118"] kubectl_scale_is_recorded_as_manager_kubectl [Patch, Scale, Kind("deployments")],
     [] scale_shows_replicas_and_selector_of_parent [Scale, Kind("deployments")],
     [] scale_of_every_kind_shows_selector [Scale, Kind("deployments")],
     [] scale_update_changes_replicas [Scale, Kind("deployments")],

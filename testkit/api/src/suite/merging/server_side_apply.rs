@@ -1,4 +1,4 @@
-//! Server-side apply: what is asked, and what comes of it (§3).
+//! Server-side apply: what is asked, and what comes of it (PATCH §3).
 
 use super::{
     APPLY, apply, apply_data, by, config, create, deployment, entry_of, has_owners, patch, send,
@@ -13,25 +13,25 @@ use crate::{Outcome, Request, Scope};
 use http::Method;
 use serde_json::{Value, json};
 
-checks! { server_side_apply of Merging:
-    [46] apply_creates_missing_object [Apply],
-    [47, 48] apply_requires_valid_field_manager_name [Apply],
-    [49] force_is_rejected_for_other_patches [Patch],
-    [50] force_parameter_parses_leniently [Apply],
-    [63] apply_defaults_list_map_keys [Apply, Kind("deployments")],
-    [64] apply_rejects_duplicate_items_after_key_defaulting [Apply, Kind("deployments")],
-    [65] apply_rejects_undeclared_fields [Apply],
-    [66] apply_requires_matching_kind_and_api_version [Apply],
-    [67] apply_with_managed_fields_gets_400 [Apply],
-    [68] apply_with_stale_resource_version_gets_409 [Apply],
-    [69] apply_with_uid_of_missing_object_gets_409 [Apply],
-    [70] apply_that_creates_requires_name [Apply],
-    [71] apply_that_creates_requires_create_permission [Apply, Authorization],
-    [72] repeated_apply_changes_nothing [Apply],
-    [73] apply_that_changes_only_ownership_is_written [Apply, Kind("deployments")],
-    [74] apply_of_empty_configuration_releases_fields [Apply],
-    [77] status_apply_ignores_spec [Apply, Status, Kind("deployments")],
-    [78] apply_ignores_status [Apply, Status, Kind("deployments")],
+checks! { server_side_apply:
+    ["PATCH-46"] apply_creates_missing_object [Apply],
+    ["PATCH-47", "PATCH-48"] apply_requires_valid_field_manager_name [Apply],
+    ["PATCH-49"] force_is_rejected_for_other_patches [Patch],
+    ["PATCH-50"] force_parameter_parses_leniently [Apply],
+    ["PATCH-63"] apply_defaults_list_map_keys [Apply, Kind("deployments")],
+    ["PATCH-64"] apply_rejects_duplicate_items_after_key_defaulting [Apply, Kind("deployments")],
+    ["PATCH-65"] apply_rejects_undeclared_fields [Apply],
+    ["PATCH-66"] apply_requires_matching_kind_and_api_version [Apply],
+    ["PATCH-67"] apply_with_managed_fields_gets_400 [Apply],
+    ["PATCH-68"] apply_with_stale_resource_version_gets_409 [Apply],
+    ["PATCH-69"] apply_with_uid_of_missing_object_gets_409 [Apply],
+    ["PATCH-70"] apply_that_creates_requires_name [Apply],
+    ["PATCH-71"] apply_that_creates_requires_create_permission [Apply, Authorization],
+    ["PATCH-72"] repeated_apply_changes_nothing [Apply],
+    ["PATCH-73"] apply_that_changes_only_ownership_is_written [Apply, Kind("deployments")],
+    ["PATCH-74"] apply_of_empty_configuration_releases_fields [Apply],
+    ["PATCH-77"] status_apply_ignores_spec [Apply, Status, Kind("deployments")],
+    ["PATCH-78"] apply_ignores_status [Apply, Status, Kind("deployments")],
     [] apply_requires_namespace [Apply],
     [] apply_reads_only_first_yaml_document [Apply],
     [] apply_of_malformed_yaml_is_rejected [Apply],

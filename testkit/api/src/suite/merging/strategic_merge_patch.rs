@@ -1,4 +1,4 @@
-//! Strategic merge patches (§2).
+//! Strategic merge patches (PATCH §2).
 
 use super::{STRATEGIC, create, deployment, send, unexplained, warnings};
 use crate::check::checks;
@@ -8,19 +8,19 @@ use crate::status;
 use crate::{ApiResponse, Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { strategic_merge_patch of Merging:
-    [33] strategic_merge_patch_merges_item_in_place [Patch, Kind("deployments")],
-    [34] strategic_merge_patch_inserts_new_items_before_unnamed [Patch, Kind("deployments")],
-    [35] strategic_merge_patch_set_element_order [Patch, Kind("deployments")],
-    [36] strategic_merge_patch_deletes_item_by_key [Patch, Kind("deployments")],
-    [37] strategic_merge_patch_items_require_merge_key [Patch, Kind("deployments")],
-    [38] strategic_merge_patch_directive_replaces_list [Patch, Kind("deployments")],
-    [39, 40] strategic_merge_patch_unites_primitive_lists [Patch],
-    [41] strategic_merge_patch_retain_keys [Patch, Kind("deployments")],
-    [42] strategic_merge_patch_retain_keys_must_list_sent_keys [Patch, Kind("deployments")],
-    [43] strategic_merge_patch_replaces_atomic_lists [Patch, Kind("deployments")],
-    [44] strategic_merge_patch_null_for_missing_key_is_noop [Patch, Kind("deployments")],
-    [45] strategic_merge_patch_warns_about_unknown_fields [Patch, Kind("deployments")],
+checks! { strategic_merge_patch:
+    ["PATCH-33"] strategic_merge_patch_merges_item_in_place [Patch, Kind("deployments")],
+    ["PATCH-34"] strategic_merge_patch_inserts_new_items_before_unnamed [Patch, Kind("deployments")],
+    ["PATCH-35"] strategic_merge_patch_set_element_order [Patch, Kind("deployments")],
+    ["PATCH-36"] strategic_merge_patch_deletes_item_by_key [Patch, Kind("deployments")],
+    ["PATCH-37"] strategic_merge_patch_items_require_merge_key [Patch, Kind("deployments")],
+    ["PATCH-38"] strategic_merge_patch_directive_replaces_list [Patch, Kind("deployments")],
+    ["PATCH-39", "PATCH-40"] strategic_merge_patch_unites_primitive_lists [Patch],
+    ["PATCH-41"] strategic_merge_patch_retain_keys [Patch, Kind("deployments")],
+    ["PATCH-42"] strategic_merge_patch_retain_keys_must_list_sent_keys [Patch, Kind("deployments")],
+    ["PATCH-43"] strategic_merge_patch_replaces_atomic_lists [Patch, Kind("deployments")],
+    ["PATCH-44"] strategic_merge_patch_null_for_missing_key_is_noop [Patch, Kind("deployments")],
+    ["PATCH-45"] strategic_merge_patch_warns_about_unknown_fields [Patch, Kind("deployments")],
     [] strategic_merge_patch_rejects_invalid_directives [Patch, Kind("deployments")],
     [] strategic_merge_patch_rejects_malformed_documents [Patch],
 }

@@ -9,15 +9,15 @@ use crate::webhook::{ReceivedReview, Reply, Webhook};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { conversion of Extension:
+checks! { conversion:
     [] conversion_webhook_converts_reads [Webhooks, CustomResources],
     [] conversion_webhook_converts_writes [Webhooks, CustomResources],
     [] conversion_webhook_converts_lists_and_watches [Webhooks, CustomResources],
     [] conversion_webhook_is_not_called_for_matching_version [Webhooks, CustomResources],
     [] conversion_webhook_may_change_only_labels_and_annotations [Webhooks, CustomResources],
     [] conversion_webhook_requires_valid_ca_bundle [Webhooks, CustomResources],
-    [57] failed_conversion_fails_the_request [Webhooks, CustomResources],
-    [58] conversion_must_keep_object_identity [Webhooks, CustomResources],
+    ["EXT-57"] failed_conversion_fails_the_request [Webhooks, CustomResources],
+    ["EXT-58"] conversion_must_keep_object_identity [Webhooks, CustomResources],
 }
 
 /// `v1` says `a`, `v2` calls it `b`; kept is `v1`.

@@ -9,13 +9,13 @@ use crate::webhook::{Reply, Webhook};
 use crate::{ApiResponse, Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { denial of Extension:
-    [60] webhook_denial_without_message [Webhooks],
-    [61] webhook_denial_with_message_and_code [Webhooks],
-    [61] webhook_denial_with_reason_only [Webhooks],
-    [61] webhook_denial_with_success_code_gets_400 [Webhooks],
-    [67] webhook_warnings_are_returned_in_order [Webhooks],
-    [67] webhook_warnings_are_returned_with_denial [Webhooks],
+checks! { denial:
+    ["EXT-60"] webhook_denial_without_message [Webhooks],
+    ["EXT-61"] webhook_denial_with_message_and_code [Webhooks],
+    ["EXT-61"] webhook_denial_with_reason_only [Webhooks],
+    ["EXT-61"] webhook_denial_with_success_code_gets_400 [Webhooks],
+    ["EXT-67"] webhook_warnings_are_returned_in_order [Webhooks],
+    ["EXT-67"] webhook_warnings_are_returned_with_denial [Webhooks],
     [] webhook_can_deny_delete [Webhooks],
     [] webhook_metrics_count_rejections [Webhooks, Metrics],
 }

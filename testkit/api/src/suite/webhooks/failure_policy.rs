@@ -12,15 +12,15 @@ use rcgen::SanType;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-checks! { failure_policy of Extension:
-    [62] unreachable_webhook_with_fail_policy_rejects_write [Webhooks],
-    [63] unreachable_webhook_with_ignore_policy_allows_write [Webhooks],
-    [64] webhook_response_with_other_uid_is_invalid [Webhooks],
-    [62] slow_webhook_is_cut_off_at_its_timeout [Webhooks],
-    [62] invalid_webhook_responses_fail_the_write [Webhooks],
-    [62] webhook_certificate_must_match_ca_bundle [Webhooks],
-    [62] webhook_service_must_exist [Webhooks],
-    [63] slow_webhook_with_ignore_policy_allows_write [Webhooks],
+checks! { failure_policy:
+    ["EXT-62"] unreachable_webhook_with_fail_policy_rejects_write [Webhooks],
+    ["EXT-63"] unreachable_webhook_with_ignore_policy_allows_write [Webhooks],
+    ["EXT-64"] webhook_response_with_other_uid_is_invalid [Webhooks],
+    ["EXT-62"] slow_webhook_is_cut_off_at_its_timeout [Webhooks],
+    ["EXT-62"] invalid_webhook_responses_fail_the_write [Webhooks],
+    ["EXT-62"] webhook_certificate_must_match_ca_bundle [Webhooks],
+    ["EXT-62"] webhook_service_must_exist [Webhooks],
+    ["EXT-63"] slow_webhook_with_ignore_policy_allows_write [Webhooks],
     [] webhook_connections_are_reused [Webhooks],
     [] hanging_webhook_does_not_block_other_writes [Webhooks],
 }

@@ -8,9 +8,9 @@ use crate::webhook::{Reply, Webhook};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { match_conditions of Extension:
-    [72] match_conditions_decide_which_webhooks_are_called [Webhooks, Policies],
-    [72] failing_match_condition_with_fail_policy_denies_write [Webhooks, Policies],
+checks! { match_conditions:
+    ["EXT-72"] match_conditions_decide_which_webhooks_are_called [Webhooks, Policies],
+    ["EXT-72"] failing_match_condition_with_fail_policy_denies_write [Webhooks, Policies],
     [] invalid_match_conditions_are_rejected [Webhooks, Policies],
 }
 

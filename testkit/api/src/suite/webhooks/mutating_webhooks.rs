@@ -11,15 +11,15 @@ use crate::webhook::{ReceivedReview, Reply, Webhook};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { mutating_webhooks of Extension:
-    [65] mutating_webhook_patch_is_applied [Webhooks],
-    [65] mutating_webhook_patch_is_defaulted [Webhooks, Admission, Kind("pods")],
-    [66] mutating_webhook_patch_requires_patch_type [Webhooks],
+checks! { mutating_webhooks:
+    ["EXT-65"] mutating_webhook_patch_is_applied [Webhooks],
+    ["EXT-65"] mutating_webhook_patch_is_defaulted [Webhooks, Admission, Kind("pods")],
+    ["EXT-66"] mutating_webhook_patch_requires_patch_type [Webhooks],
     [] inapplicable_mutating_webhook_patch_fails_write [Webhooks],
-    [68] mutating_webhooks_run_in_configuration_name_order [Webhooks],
-    [69] reinvocation_if_needed_calls_webhook_again_after_change [Webhooks],
-    [69] reinvocation_does_not_happen_without_change [Webhooks],
-    [74] mutating_webhook_sees_no_generated_name [Webhooks],
+    ["EXT-68"] mutating_webhooks_run_in_configuration_name_order [Webhooks],
+    ["EXT-69"] reinvocation_if_needed_calls_webhook_again_after_change [Webhooks],
+    ["EXT-69"] reinvocation_does_not_happen_without_change [Webhooks],
+    ["EXT-74"] mutating_webhook_sees_no_generated_name [Webhooks],
     [] fields_added_by_webhook_have_no_owner [Webhooks, Apply],
     [] webhook_is_called_for_every_kind_of_write [Webhooks, Patch, Apply],
 }

@@ -11,16 +11,16 @@ use crate::webhook::{Reply, Webhook};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { request_matching of Extension:
-    [70] match_policy_equivalent_matches_other_versions [Webhooks, Kind("horizontalpodautoscalers")],
-    [71] namespace_selector_limits_webhook [Webhooks],
-    [71] object_selector_limits_webhook [Webhooks],
-    [72] unmet_match_condition_skips_webhook [Webhooks, Policies],
-    [72] failing_match_condition_follows_failure_policy [Webhooks, Policies],
-    [73] webhook_gets_old_object_on_delete [Webhooks],
-    [73] delete_collection_calls_webhook_for_each_object [Webhooks],
-    [75] webhook_request_has_dry_run [Webhooks],
-    [76] webhook_configurations_are_exempt_from_webhooks [Webhooks],
+checks! { request_matching:
+    ["EXT-70"] match_policy_equivalent_matches_other_versions [Webhooks, Kind("horizontalpodautoscalers")],
+    ["EXT-71"] namespace_selector_limits_webhook [Webhooks],
+    ["EXT-71"] object_selector_limits_webhook [Webhooks],
+    ["EXT-72"] unmet_match_condition_skips_webhook [Webhooks, Policies],
+    ["EXT-72"] failing_match_condition_follows_failure_policy [Webhooks, Policies],
+    ["EXT-73"] webhook_gets_old_object_on_delete [Webhooks],
+    ["EXT-73"] delete_collection_calls_webhook_for_each_object [Webhooks],
+    ["EXT-75"] webhook_request_has_dry_run [Webhooks],
+    ["EXT-76"] webhook_configurations_are_exempt_from_webhooks [Webhooks],
     [] admission_review_request_is_complete [Webhooks],
     [] webhook_rules_match_status_and_scale_subresources [Webhooks, Scale, Status, Kind("replicasets")],
     [] namespace_selector_matches_namespace_object_itself [Webhooks],

@@ -7,9 +7,9 @@ use crate::object::{set, with};
 use crate::{Outcome, Scope};
 use serde_json::{Value, json};
 
-checks! { webhook_configurations of Extension:
-    [79] webhook_side_effects_must_be_none_or_none_on_dry_run [Webhooks],
-    [79] invalid_webhook_configurations_are_rejected [Webhooks],
+checks! { webhook_configurations:
+    ["EXT-79"] webhook_side_effects_must_be_none_or_none_on_dry_run [Webhooks],
+    ["EXT-79"] invalid_webhook_configurations_are_rejected [Webhooks],
     [] webhook_configurations_are_defaulted [Webhooks, Admission],
     [] webhook_names_must_be_unique [Webhooks],
 }
