@@ -10,7 +10,7 @@ h() { "$HELM" --namespace helm "$@"; }
 k() { "$KUBECTL" --namespace helm "$@"; }
 say "$("$HELM" version --short)"
 
-say "install: a definition, objects of it, a hook, and the release's Secret (wire 95)"
+say "install: a definition, objects of it, a hook, and the release's Secret (WIRE-95)"
 h install web "$here/chart" --create-namespace >/dev/null
 equals "$(k get configmap web -o jsonpath='{.data.answer}')" 41
 equals "$(k get gear web -o jsonpath='{.spec.teeth}')" 12

@@ -61,7 +61,7 @@ public class Client {
         expect(client.configMaps().inNamespace(SPACE).withName("thing").get() == null, true);
     }
 
-    /** Wire 93. */
+    /** WIRE-93. */
     static void watches(KubernetesClient client) throws InterruptedException {
         say("watch");
         List<String> seen = new CopyOnWriteArrayList<>();

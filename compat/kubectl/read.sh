@@ -92,7 +92,7 @@ contains "$(k describe pod pod)" "Image:"
 contains "$(k describe namespace show)" "Status:       Active"
 contains "$(k describe service web)" "External Name:"
 
-say "explain (wire 29)"
+say "explain (WIRE-29)"
 contains "$(k explain pods)" "Pod is a collection of containers that can run on a host."
 contains "$(k explain pods.spec.containers)" "Entrypoint array."
 contains "$(k explain deployment.spec.replicas)" "Number of desired pods."
@@ -125,7 +125,7 @@ YAML
 contains "$(k get events | row)" "Warning Odd pod/pod something odd"
 contains "$(k events | row)" "Odd Pod/pod something odd"
 
-say "wait (wire 74), rollout"
+say "wait (WIRE-74), rollout"
 k wait pod/pod --for=jsonpath='{.status.phase}'=Pending --timeout=10s >/dev/null
 if said="$(k wait pod/pod --for=condition=Ready --timeout=1s 2>&1)"; then fail "ready: $said"; fi
 contains "$said" "timed out waiting for the condition"
@@ -161,7 +161,7 @@ for words in "logs placed" "exec placed -- ls" "attach placed" "port-forward pla
   # shellcheck disable=SC2086
   refuses 'nothing runs behind pod "placed": this control plane has no nodes' $words
 done
-say "top without metrics (wire 90)"
+say "top without metrics (WIRE-90)"
 refuses "Metrics API not available" top pods
 k delete pod placed --force --grace-period=0 >/dev/null 2>&1
 

@@ -126,7 +126,7 @@ differs() {
   equals "$(web "$images")" "nginx:1 busybox:1"
 }
 
-say "apply, on the client's side, with validation (wire 28)"
+say "apply, on the client's side, with validation (WIRE-28)"
 contains "$(m apply -f "$work/web.yaml")" created
 contains "$(m apply -f "$work/web.yaml")" unchanged
 if said="$(m diff -f "$work/newer.yaml")"; then fail "diff found nothing"; fi
@@ -208,7 +208,7 @@ m rollout restart deployment/web >/dev/null
   fail "not restarted"
 k delete namespace merging --timeout=30s >/dev/null
 
-say "who may what (wire 89): auth can-i, whoami, create token"
+say "who may what (WIRE-89): auth can-i, whoami, create token"
 k create namespace access >/dev/null
 a() { k -n access "$@"; }
 equals "$(a auth can-i create pods)" yes

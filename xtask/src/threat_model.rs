@@ -107,7 +107,10 @@ mod tests {
             check,
         ));
         let known: Vec<_> = tests.iter().map(String::as_str).collect();
-        assert_eq!(known, ["a_flood", "admission_plugins::an_eviction", "other"]);
+        assert_eq!(
+            known,
+            ["a_flood", "admission_plugins::an_eviction", "other"]
+        );
         for (row, complaint) in [
             ("| `x` (1) | `a/b.rs`: `a_flood`, `other` |", ""),
             ("| a | suite: `guards::an_eviction`; `cargo xtask` |", ""),

@@ -49,7 +49,7 @@ func isPlainList(asked request) bool {
 		!strings.Contains(asked.query, "watch=")
 }
 
-// Wire 73: informers of every kind sync, by the stream that replaces a list.
+// WIRE-73: informers of every kind sync, by the stream that replaces a list.
 func TestTypedInformersSync(t *testing.T) {
 	for _, form := range []string{"json", "protobuf"} {
 		t.Run(form, func(t *testing.T) {
@@ -153,7 +153,7 @@ func (s *story) has(line string) bool {
 }
 
 // An informer whose connection is cut resumes: it misses nothing, repeats nothing and does
-// not list again.
+// not list again. CONC-113.
 func TestInformersResume(t *testing.T) {
 	config, wire := connect(t)
 	client, space := namespace(t, protobuf(config))

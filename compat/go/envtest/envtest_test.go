@@ -63,7 +63,7 @@ func start(t *testing.T, webhooks envtest.WebhookInstallOptions) (*envtest.Envir
 	return environment, config
 }
 
-// Wire 91, 92: both programs start with envtest's own flags, and its administrator reads
+// WIRE-91, WIRE-92: both programs start with envtest's own flags, and its administrator reads
 // the default namespace.
 func TestStart(t *testing.T) {
 	environment, config := start(t, envtest.WebhookInstallOptions{})

@@ -70,7 +70,7 @@ async fn server() -> ApiServer {
     api
 }
 
-/// Upstream breaks the connection off here. Wire 32.
+/// Upstream breaks the connection off here. WIRE-32.
 #[tokio::test]
 async fn custom_resource_rejects_protobuf_bodies() {
     let api = server().await;

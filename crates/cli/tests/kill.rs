@@ -107,6 +107,7 @@ async fn check(server: &Server, progress: &[Arc<WriterProgress>]) {
     }
 }
 
+/// Shows G19.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acknowledged_writes_survive_kill_9() {
     let scratch = tempfile::tempdir().expect("a directory");

@@ -82,6 +82,7 @@ fn who(server: &ServerProcess, token: &str) -> (u16, Value) {
     (status, answer["status"]["userInfo"]["username"].clone())
 }
 
+/// NODE-78.
 #[test]
 fn servers_on_one_etcd_share_keys_and_become_idle() {
     let scratch = tempfile::tempdir().expect("a directory");

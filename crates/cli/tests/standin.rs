@@ -1,4 +1,4 @@
-//! Wire 91: the binary under the names that Go test suites start.
+//! WIRE-91: the binary under the names that Go test suites start.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -53,6 +53,7 @@ fn get(address: &str, path: &str) -> String {
     answer
 }
 
+/// NODE-110.
 #[test]
 fn envtest_programs_start_with_envtest_flags() {
     let scratch = tempfile::tempdir().expect("a directory");

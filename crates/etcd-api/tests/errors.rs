@@ -1,4 +1,4 @@
-//! Compares the error table with the text of the specification.
+//! Compares the error table with the texts of etcd (WIRE §7.6).
 
 use optik_etcd_api::errors::{self, EtcdError};
 use tonic::{Code, Status};

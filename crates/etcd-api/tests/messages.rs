@@ -1,4 +1,4 @@
-//! Encoding tests: messages written byte by byte from the field numbers of the specification.
+//! Encoding tests: messages written byte by byte from the field numbers of WIRE §7.7.
 
 use std::fmt::Debug;
 

@@ -1,4 +1,4 @@
-//! Items 96 to 108 of the wire specification's checklist, one test each.
+//! The etcd API: WIRE-96 to WIRE-108, one test each.
 
 mod support;
 
@@ -22,8 +22,9 @@ fn assert_error(expected: EtcdError, status: &Status) {
     );
 }
 
+/// WIRE-96.
 #[tokio::test]
-async fn empty_store_has_revision_1_and_supported_version_spec_96() {
+async fn empty_store_has_revision_1_and_supported_version() {
     let server = Server::start().await;
     let status = server.maintenance().status(StatusRequest {}).await;
     let status = status.expect("a status").into_inner();
@@ -39,8 +40,9 @@ fn create() -> optik_etcd_api::etcdserverpb::TxnRequest {
     txn(vec![mod_is("a", 0)], vec![op_put("a", "1")], vec![])
 }
 
+/// WIRE-97.
 #[tokio::test]
-async fn failed_create_txn_has_no_responses_spec_97() {
+async fn failed_create_txn_has_no_responses() {
     let server = Server::start().await;
     let created = server.txn(create()).await;
     assert!(created.succeeded);
@@ -62,8 +64,9 @@ fn only_range(response: &TxnResponse) -> &optik_etcd_api::etcdserverpb::RangeRes
     }
 }
 
+/// WIRE-98.
 #[tokio::test]
-async fn failed_update_txn_returns_current_value_spec_98() {
+async fn failed_update_txn_returns_current_value() {
     let server = Server::start().await;
     server.put("a", "1").await;
     for attempt in [op_put("a", "2"), op_delete("a")] {
@@ -78,8 +81,9 @@ async fn failed_update_txn_returns_current_value_spec_98() {
     }
 }
 
+/// WIRE-99.
 #[tokio::test]
-async fn range_limit_does_not_change_count_spec_99() {
+async fn range_limit_does_not_change_count() {
     let server = Server::start().await;
     for key in ["k/a", "k/b", "k/c"] {
         server.put(key, "v").await;
@@ -93,8 +97,9 @@ async fn range_limit_does_not_change_count_spec_99() {
     assert_eq!((page.kvs.len(), page.more, page.count), (1, true, 3));
 }
 
+/// WIRE-100.
 #[tokio::test]
-async fn txn_is_one_revision_and_one_watch_response_spec_100() {
+async fn txn_is_one_revision_and_one_watch_response() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch_prefix("k/", 0)).await;
@@ -108,8 +113,9 @@ async fn txn_is_one_revision_and_one_watch_response_spec_100() {
     assert_eq!(revision_of(response.header.as_ref()), 2);
 }
 
+/// WIRE-101.
 #[tokio::test]
-async fn deleting_missing_key_takes_no_revision_spec_101() {
+async fn deleting_missing_key_takes_no_revision() {
     let server = Server::start().await;
     server.put("a", "1").await;
     let deleted = server.delete("nothing").await;
@@ -118,8 +124,9 @@ async fn deleting_missing_key_takes_no_revision_spec_101() {
     assert_eq!(revision_of(server.get("a").await.header.as_ref()), 2);
 }
 
+/// WIRE-102.
 #[tokio::test]
-async fn range_at_compacted_revision_is_refused_spec_102() {
+async fn range_at_compacted_revision_is_refused() {
     let server = Server::start().await;
     for value in ["1", "2", "3"] {
         server.put("a", value).await;
@@ -136,8 +143,9 @@ async fn range_at_compacted_revision_is_refused_spec_102() {
     assert_eq!(revision_of(kept.header.as_ref()), 4);
 }
 
+/// WIRE-103.
 #[tokio::test]
-async fn watch_from_compacted_revision_is_cancelled_spec_103() {
+async fn watch_from_compacted_revision_is_cancelled() {
     let server = Server::start().await;
     for value in ["1", "2", "3"] {
         server.put("a", value).await;
@@ -155,8 +163,9 @@ async fn watch_from_compacted_revision_is_cancelled_spec_103() {
     assert_eq!(stream.next().await.events.len(), 2);
 }
 
+/// WIRE-104.
 #[tokio::test]
-async fn synced_watch_stream_answers_progress_request_spec_104() {
+async fn synced_watch_stream_answers_progress_request() {
     let server = Server::start().await;
     let mut stream = server.watch();
     stream.created(watch("a", 0)).await;
@@ -169,8 +178,9 @@ async fn synced_watch_stream_answers_progress_request_spec_104() {
     assert!(!progress.created && !progress.canceled && progress.events.is_empty());
 }
 
+/// WIRE-105.
 #[tokio::test]
-async fn watch_events_carry_prev_kv_spec_105() {
+async fn watch_events_carry_prev_kv() {
     let server = Server::start().await;
     let mut stream = server.watch();
     let request = WatchCreateRequest {
@@ -196,8 +206,9 @@ async fn watch_events_carry_prev_kv_spec_105() {
     assert!(deleted.value.is_empty());
 }
 
+/// WIRE-106.
 #[tokio::test]
-async fn expired_lease_deletes_its_keys_spec_106() {
+async fn expired_lease_deletes_its_keys() {
     let server = Server::start().await;
     let request = LeaseGrantRequest { ttl: 15, id: 7 };
     server.lease().lease_grant(request).await.expect("a lease");
@@ -223,8 +234,9 @@ async fn expired_lease_deletes_its_keys_spec_106() {
     assert_eq!((left.count, revision_of(left.header.as_ref())), (0, 4));
 }
 
+/// WIRE-107.
 #[tokio::test]
-async fn second_put_has_version_2_spec_107() {
+async fn second_put_has_version_2() {
     let server = Server::start().await;
     server.put("compact_rev_key", "0").await;
     server.put("compact_rev_key", "100").await;
@@ -232,8 +244,9 @@ async fn second_put_has_version_2_spec_107() {
     assert_eq!(found.kvs[0].version, 2);
 }
 
+/// WIRE-108.
 #[tokio::test]
-async fn put_above_request_size_limit_is_refused_spec_108() {
+async fn put_above_request_size_limit_is_refused() {
     let server = Server::start().await;
     let large = vec![0; 1_572_864];
     let status = server.kv().put(put("a", large)).await.expect_err("large");

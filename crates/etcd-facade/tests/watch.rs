@@ -1,4 +1,4 @@
-//! Tests of the watch protocol beyond the checklist.
+//! Tests of the watch protocol (WIRE §7.4) beyond WIRE-96 to WIRE-108.
 
 mod support;
 

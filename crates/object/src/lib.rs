@@ -4,8 +4,8 @@
 //! Pure and synchronous. Time and randomness are arguments, bytes are slices; the server does the
 //! I/O.
 //!
-//! The catalogue ids in the doc comments (`A1`, `C1`, ...) name one error each, with the exact text
-//! clients have come to depend on.
+//! The ids in the doc comments (`CONC-A1`, `CONC-C1`, …) name one error of CONC §2.7 each, with its
+//! exact text, which clients depend on.
 
 mod base64;
 mod canonical;

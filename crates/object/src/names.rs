@@ -159,7 +159,7 @@ pub fn label_value(value: &str) -> Problems {
     problems
 }
 
-/// §2.6: the first 58 characters of `base`, and five characters derived from `random`.
+/// CONC §2.6: the first 58 characters of `base`, and five characters derived from `random`.
 #[must_use]
 pub fn generate_name(base: &str, random: u32) -> String {
     let mut name = String::from(truncate(base, GENERATED_BASE_BYTES_MAX));
@@ -311,8 +311,9 @@ mod tests {
     }
 
     proptest! {
+        /// CONC §2.6.
         #[test]
-        fn generate_name_appends_random_suffix_2_6(random: u32, base in "[a-z-]{0,80}") {
+        fn generate_name_appends_random_suffix(random: u32, base in "[a-z-]{0,80}") {
             let name = generate_name(&base, random);
             let (kept, letters) = name.split_at(name.len() - 5);
             prop_assert_eq!(kept, &base[..base.len().min(58)]);

@@ -1,4 +1,4 @@
-//! Continue tokens of paged lists (§3.4).
+//! Continue tokens of paged lists (CONC §3.4).
 //!
 //! A token is `{"v":"meta.k8s.io/v1","rv":N,"start":"ns/name\u0000"}` in base64. It is not signed:
 //! whatever its content, it can only select a start key below the collection.
@@ -26,7 +26,7 @@ pub enum ContinueRevision {
     Latest,
 }
 
-/// Why a continue token is rejected (`B3`).
+/// Why a continue token is rejected (`CONC-B3`).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ContinueTokenError {
     #[error("continue key is not valid: {0}")]
@@ -113,8 +113,9 @@ mod tests {
     use crate::status::Status;
     use proptest::prelude::*;
 
+    /// CONC §3.4.
     #[test]
-    fn continue_token_is_encoded_as_upstream_3_4() {
+    fn continue_token_is_encoded_as_upstream() {
         let page = ContinueToken::after(ContinueRevision::Exact(17), "ns/a");
         let json = br#"{"v":"meta.k8s.io/v1","rv":17,"start":"ns/a\u0000"}"#;
         assert_eq!(page.encode(), base64::encode(json));
@@ -127,8 +128,9 @@ mod tests {
         assert_eq!(ContinueToken::decode(&latest).unwrap().encode(), latest);
     }
 
+    /// CONC-B3.
     #[test]
-    fn malformed_continue_tokens_are_refused_b3() {
+    fn malformed_continue_tokens_are_refused() {
         let prefix = "invalid continue token: continue key is not valid";
         for (json, expected) in [
             ("", ": unexpected end of JSON input"),

@@ -1,7 +1,7 @@
-//! Parsing of resourceVersions sent by clients (§1.2).
+//! Parsing of resourceVersions sent by clients (CONC §1.2).
 //!
-//! The error for a malformed one depends on where it was sent: `B1`, `X2` or `X3`. This module only
-//! returns Go's parse error.
+//! The error for a malformed one depends on where it was sent: `CONC-B1`, `CONC-X2` or
+//! `CONC-X3`. This module only returns Go's parse error.
 
 use crate::go::quote;
 use std::fmt;
@@ -62,7 +62,7 @@ pub fn parse_body_resource_version(text: &str) -> Result<Option<NonZeroU64>, Par
     parse_uint(text).map(NonZeroU64::new)
 }
 
-/// Whether the body of a create has a resourceVersion (`X1`). A malformed one does not count.
+/// Whether the body of a create has a resourceVersion (`CONC-X1`). A malformed one does not count.
 #[must_use]
 pub fn create_sets_resource_version(text: &str) -> bool {
     parse_body_resource_version(text).is_ok_and(|revision| revision.is_some())
@@ -100,8 +100,9 @@ mod tests {
         NonZeroU64::new(number).unwrap()
     }
 
+    /// CONC §1.2.
     #[test]
-    fn malformed_resource_versions_are_refused_1_2() {
+    fn malformed_resource_versions_are_refused() {
         for (text, what) in [
             ("abc", "invalid syntax"),
             ("-1", "invalid syntax"),
@@ -126,8 +127,9 @@ mod tests {
         }
     }
 
+    /// CONC §1.2.
     #[test]
-    fn resource_versions_are_parsed_1_2() {
+    fn resource_versions_are_parsed() {
         assert_eq!(
             parse_query_resource_version(""),
             Ok(RequestedResourceVersion::Unset)

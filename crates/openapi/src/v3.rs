@@ -200,9 +200,9 @@ fn operation_of(operation: &ApiOperation) -> Value {
 mod tests {
     use super::*;
 
-    /// Checklist 24: every kind that can be patched has the `fieldValidation` parameter.
+    /// WIRE-24: every kind that can be patched has the `fieldValidation` parameter.
     #[test]
-    fn openapi_v3_patch_has_field_validation_parameter_24() {
+    fn openapi_v3_patch_has_field_validation_parameter() {
         let resources = optik_catalog::builtin();
         for resource in &resources {
             let path = path_of(&resource.group, &resource.version);

@@ -99,7 +99,7 @@ pub(crate) fn strict_error(what: &str, path: &str) -> String {
     text
 }
 
-/// 422: the patched object cannot be decoded (§1.6). `patched` is the whole patched JSON; for
+/// 422: the patched object cannot be decoded (PATCH §1.6). `patched` is the whole patched JSON; for
 /// strategic merge patches it is [`StrategicPatch::to_go_string`].
 ///
 /// [`StrategicPatch::to_go_string`]: crate::StrategicPatch::to_go_string
@@ -136,8 +136,9 @@ mod tests {
         }
     }
 
+    /// PATCH-26.
     #[test]
-    fn invalid_patch_status_has_no_name_26() {
+    fn invalid_patch_status_has_no_name() {
         let status = invalid_patch("{}", "no");
         assert_eq!(
             status.message(),

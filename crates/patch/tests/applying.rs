@@ -1,4 +1,4 @@
-//! Server-side apply. Numbers refer to the behaviour checklist (patch and apply, §8).
+//! Server-side apply (PATCH §3).
 
 mod world;
 
@@ -20,8 +20,9 @@ fn message(error: &ApplyError) -> String {
     error.status().message().to_owned()
 }
 
+/// PATCH-46.
 #[test]
-fn first_apply_records_owned_fields_46() {
+fn first_apply_records_owned_fields() {
     let world = applied();
     assert_eq!(world.owners(), "A m1 .data.a .data.b");
     assert_eq!(
@@ -34,8 +35,9 @@ fn first_apply_records_owned_fields_46() {
     );
 }
 
+/// PATCH-51, PATCH-52.
 #[test]
-fn apply_conflict_is_409_unless_forced_51_52() {
+fn apply_conflict_is_409_unless_forced() {
     let mut world = applied();
     let error = world.apply("m2", json!({"data": {"a": "2"}})).unwrap_err();
     assert_eq!(
@@ -47,25 +49,27 @@ fn apply_conflict_is_409_unless_forced_51_52() {
     assert_eq!(world.owners(), "A m1 .data.b; A m2 .data.a");
 }
 
+/// PATCH-53, PATCH-54, PATCH-55.
 #[test]
-fn apply_shares_fields_and_removes_dropped_ones_53_54_55() {
+fn apply_shares_fields_and_removes_dropped_ones() {
     let mut world = applied();
     world.apply("m2", json!({"data": {"a": "1"}})).unwrap();
     assert_eq!(
         world.owners(),
         "A m2 .data.a; A m1 .data.a .data.b",
-        "53, and no time: nothing changed"
+        "PATCH-53, and no time: nothing changed"
     );
     world.apply("m1", json!({"data": {"b": "1"}})).unwrap();
-    assert_eq!(world.at("/data"), json!({"a": "1", "b": "1"}), "54");
-    assert_eq!(world.owners(), "A m2 .data.a; A m1 .data.b", "54");
+    assert_eq!(world.at("/data"), json!({"a": "1", "b": "1"}), "PATCH-54");
+    assert_eq!(world.owners(), "A m2 .data.a; A m1 .data.b", "PATCH-54");
     world.apply("m1", json!({"data": {}})).unwrap();
-    assert_eq!(world.at("/data"), json!({"a": "1"}), "55");
-    assert_eq!(world.owners(), "A m2 .data.a; A m1 .data", "55");
+    assert_eq!(world.at("/data"), json!({"a": "1"}), "PATCH-55");
+    assert_eq!(world.owners(), "A m2 .data.a; A m1 .data", "PATCH-55");
 }
 
+/// PATCH-56.
 #[test]
-fn field_taken_by_update_survives_dropping_it_from_apply_56() {
+fn field_taken_by_update_survives_dropping_it_from_apply() {
     let mut world = applied();
     world.patch("upd", &json!({"data": {"a": "9"}}));
     assert_eq!(world.owners(), "A m1 .data.b; U upd .data.a");
@@ -73,22 +77,24 @@ fn field_taken_by_update_survives_dropping_it_from_apply_56() {
     assert_eq!(world.at("/data"), json!({"a": "9", "b": "1"}));
 }
 
+/// PATCH-57.
 #[test]
-fn field_deleted_by_update_loses_its_applier_57() {
+fn field_deleted_by_update_loses_its_applier() {
     let mut world = applied();
     world.patch("upd", &json!({"data": {"a": null}}));
     assert_eq!(world.owners(), "A m1 .data.b");
 }
 
+/// PATCH-58, PATCH-59, PATCH-60, PATCH-61, PATCH-62.
 #[test]
-fn apply_conflict_messages_match_upstream_58_59_60_61_62() {
+fn apply_conflict_messages_match_upstream() {
     let mut world = World::config_map();
     world.create("m", json!({"data": {"a": "1"}}));
     let error = world.apply("m", json!({"data": {"a": "2"}})).unwrap_err();
     assert_eq!(
         message(&error),
         r#"Apply failed with 1 conflict: conflict with "m" using v1: .data.a"#,
-        "58, 59"
+        "PATCH-58, PATCH-59"
     );
     world.apply("m1", json!({"data": {"b": "1"}})).unwrap();
     let error = world
@@ -97,7 +103,7 @@ fn apply_conflict_messages_match_upstream_58_59_60_61_62() {
     assert_eq!(
         message(&error),
         "Apply failed with 2 conflicts: conflicts with \"m\" using v1:\n- .data.a\nconflicts with \"m1\":\n- .data.b",
-        "60"
+        "PATCH-60"
     );
 
     let mut world = World::deployment();
@@ -120,7 +126,7 @@ fn apply_conflict_messages_match_upstream_58_59_60_61_62() {
     assert_eq!(
         message(&error),
         r#"Apply failed with 1 conflict: conflict with "sc" with subresource "scale" using apps/v1: .spec.replicas"#,
-        "61"
+        "PATCH-61"
     );
     let error = world
         .apply(
@@ -131,12 +137,13 @@ fn apply_conflict_messages_match_upstream_58_59_60_61_62() {
     assert_eq!(
         message(&error),
         r#"Apply failed with 1 conflict: conflict with "im": .spec.template.spec.containers[name="a"].image"#,
-        "62"
+        "PATCH-62"
     );
 }
 
+/// PATCH-63, PATCH-64.
 #[test]
-fn apply_defaults_list_keys_63_64() {
+fn apply_defaults_list_keys() {
     let mut world = World::deployment();
     let config = |ports: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "ports": ports}]}}}});
     world
@@ -145,24 +152,25 @@ fn apply_defaults_list_keys_63_64() {
     let ports = "/metadata/managedFields/0/fieldsV1/f:spec/f:template/f:spec/f:containers/k:{\"name\":\"a\"}/f:ports";
     let expected =
         json!({"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}}});
-    assert_eq!(world.at(ports), expected, "63");
+    assert_eq!(world.at(ports), expected, "PATCH-63");
     let error = world
         .apply(
             "m1",
             config(json!([{"containerPort": 80}, {"containerPort": 80, "protocol": "TCP"}])),
         )
         .unwrap_err();
-    assert_eq!(error.status().code(), 500, "64");
+    assert_eq!(error.status().code(), 500, "PATCH-64");
     assert_eq!(
         message(&error),
         r#"failed to create typed patch object (/x; apps/v1, Kind=Deployment): .spec.template.spec.containers[name="a"].ports: duplicate entries for key [containerPort=80,protocol="TCP"]"#,
-        "64"
+        "PATCH-64"
     );
 }
 
 /// Error texts recorded from a server.
+/// PATCH-65.
 #[test]
-fn apply_of_mistyped_config_is_refused_65() {
+fn apply_of_mistyped_config_is_refused() {
     let containers =
         |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
     for (config, expected) in [
@@ -230,8 +238,9 @@ fn apply_of_mistyped_config_is_refused_65() {
     }
 }
 
+/// PATCH-66, PATCH-67.
 #[test]
-fn apply_of_other_kind_or_with_managed_fields_gets_400_66_67() {
+fn apply_of_other_kind_or_with_managed_fields_gets_400() {
     let world = World::config_map();
     for (config, expected) in [
         (
@@ -266,26 +275,27 @@ fn apply_of_other_kind_or_with_managed_fields_gets_400_66_67() {
         world
             .try_apply("m", "", &world::object(null), false)
             .is_ok(),
-        "67"
+        "PATCH-67"
     );
 }
 
+/// PATCH-72, PATCH-73.
 #[test]
-fn apply_without_change_keeps_object_and_times_72_73() {
+fn apply_without_change_keeps_object_and_times() {
     let mut world = applied();
     let before = world.live.clone().unwrap();
     let again = world
         .apply("m1", json!({"data": {"a": "1", "b": "1"}}))
         .unwrap();
     assert!(!again.changed);
-    assert_eq!(again.object, before, "72");
+    assert_eq!(again.object, before, "PATCH-72");
     let shared = world.apply("m2", json!({"data": {"a": "1"}})).unwrap();
     assert!(!shared.changed);
     assert_eq!(world.at("/metadata/managedFields/0/manager"), "m2");
     assert_eq!(
         world.at("/metadata/managedFields/0/time"),
         json!(null),
-        "73"
+        "PATCH-73"
     );
 
     // Decoding normalizes the difference away, so only the time would change.
@@ -296,8 +306,9 @@ fn apply_without_change_keeps_object_and_times_72_73() {
     assert!(!only_managed_fields_times_differ(&before, &other));
 }
 
+/// PATCH-74.
 #[test]
-fn apply_of_empty_config_removes_owned_fields_74() {
+fn apply_of_empty_config_removes_owned_fields() {
     let mut world = applied();
     world.apply("m1", json!({})).unwrap();
     assert_eq!(
@@ -306,8 +317,9 @@ fn apply_of_empty_config_removes_owned_fields_74() {
     );
 }
 
+/// PATCH-75, PATCH-76.
 #[test]
-fn first_apply_adopts_before_first_apply_manager_75_76() {
+fn first_apply_adopts_before_first_apply_manager() {
     let mut world = World::config_map();
     world.create("curl", json!({"data": {"a": "1"}}));
     world
@@ -316,12 +328,12 @@ fn first_apply_adopts_before_first_apply_manager_75_76() {
         .unwrap()
         .remove_metadata_member("managedFields");
     world.patch("upd", &json!({"data": {"b": "1"}}));
-    assert_eq!(world.owners(), "", "76");
+    assert_eq!(world.owners(), "", "PATCH-76");
     let error = world.apply("m1", json!({"data": {"a": "2"}})).unwrap_err();
     assert_eq!(
         message(&error),
         r#"Apply failed with 1 conflict: conflict with "before-first-apply" using v1: .data.a"#,
-        "75"
+        "PATCH-75"
     );
     world.apply("m1", json!({"data": {"a": "1"}})).unwrap();
     assert_eq!(
@@ -330,14 +342,15 @@ fn first_apply_adopts_before_first_apply_manager_75_76() {
     );
 }
 
+/// PATCH-77, PATCH-78.
 #[test]
-fn apply_does_not_own_fields_reset_by_endpoint_77_78() {
+fn apply_does_not_own_fields_reset_by_endpoint() {
     let mut world = World::deployment();
     world.create("curl", json!({"spec": {"replicas": 1}}));
     world
         .apply("main", json!({"status": {"replicas": 5}}))
         .unwrap();
-    assert!(!world.owners().contains("main"), "78");
+    assert!(!world.owners().contains("main"), "PATCH-78");
     world
         .apply_to(
             "status",

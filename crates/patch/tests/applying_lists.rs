@@ -1,5 +1,4 @@
-//! Server-side apply: lists, and the last-applied annotation of client-side apply. Numbers refer to
-//! the behaviour checklist (patch and apply, §8).
+//! Server-side apply: lists, and the last-applied annotation of client-side apply (PATCH §3).
 
 mod world;
 
@@ -12,8 +11,9 @@ fn message(error: &ApplyError) -> String {
     error.status().message().to_owned()
 }
 
+/// PATCH-80, PATCH-81, PATCH-82.
 #[test]
-fn apply_follows_list_types_of_custom_kinds_80_81_82() {
+fn apply_follows_list_types_of_custom_kinds() {
     let mut world = World::thing();
     world
         .apply(
@@ -24,7 +24,7 @@ fn apply_follows_list_types_of_custom_kinds_80_81_82() {
     world
         .apply("m2", json!({"spec": {"set": ["c", "a"]}}))
         .unwrap();
-    assert_eq!(world.at("/spec/set"), json!(["c", "a", "b"]), "80");
+    assert_eq!(world.at("/spec/set"), json!(["c", "a", "b"]), "PATCH-80");
     let owners = world.owners();
     assert!(
         owners.contains(r#"A m2 .spec.set[="a"] .spec.set[="c"]"#),
@@ -40,7 +40,7 @@ fn apply_follows_list_types_of_custom_kinds_80_81_82() {
     assert_eq!(
         message(&error),
         "Apply failed with 2 conflicts: conflicts with \"m1\":\n- .spec.list\n- .spec.whole",
-        "81"
+        "PATCH-81"
     );
     world
         .apply("m3", json!({"spec": {"free": {"x": {"y": [1]}, "z": 1}}}))
@@ -61,7 +61,7 @@ fn apply_follows_list_types_of_custom_kinds_80_81_82() {
     assert_eq!(
         message(&error),
         r#"Apply failed with 1 conflict: conflict with "m3": .spec.free.x.y"#,
-        "82"
+        "PATCH-82"
     );
 }
 
@@ -84,8 +84,9 @@ fn apply_merges_set_items_in_order() {
     }
 }
 
+/// PATCH-87.
 #[test]
-fn apply_removes_dropped_list_item_with_updates_in_it_87() {
+fn apply_removes_dropped_list_item_with_updates_in_it() {
     let mut world = World::deployment();
     let containers =
         |containers: Value| json!({"spec": {"template": {"spec": {"containers": containers}}}});
@@ -112,8 +113,9 @@ fn apply_removes_dropped_list_item_with_updates_in_it_87() {
     assert!(!world.owners().contains("upd"));
 }
 
+/// PATCH-88.
 #[test]
-fn apply_handles_duplicate_keys_in_live_lists_88() {
+fn apply_handles_duplicate_keys_in_live_lists() {
     let mut world = World::deployment();
     let env = |env: Value| json!({"spec": {"template": {"spec": {"containers": [{"name": "a", "env": env}]}}}});
     let twice = json!([{"name": "D", "value": "1"}, {"name": "D", "value": "2"}, {"name": "O"}]);
@@ -142,8 +144,9 @@ fn apply_handles_duplicate_keys_in_live_lists_88() {
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
+/// PATCH-89, PATCH-90.
 #[test]
-fn kubectl_apply_takes_over_last_applied_annotation_89_90() {
+fn kubectl_apply_takes_over_last_applied_annotation() {
     let mut world = World::config_map();
     let annotation =
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}"#;
@@ -153,13 +156,13 @@ fn kubectl_apply_takes_over_last_applied_annotation_89_90() {
     );
     assert!(
         world.apply("m1", json!({"data": {"a": "2"}})).is_err(),
-        "90"
+        "PATCH-90"
     );
     world.apply("kubectl", json!({"data": {"a": "2"}})).unwrap();
-    assert_eq!(world.at("/data/a"), "2", "89");
+    assert_eq!(world.at("/data/a"), "2", "PATCH-89");
     let pointer = format!("/metadata/annotations/{}", LAST_APPLIED.replace('/', "~1"));
     let expected = "{\"apiVersion\":\"v1\",\"data\":{\"a\":\"2\"},\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"x\"}}\n";
-    assert_eq!(world.at(&pointer), expected, "89");
+    assert_eq!(world.at(&pointer), expected, "PATCH-89");
     world.patch("upd", &json!({"data": {"a": "3"}}));
     let error = world
         .apply("kubectl", json!({"data": {"a": "4"}}))
@@ -170,8 +173,9 @@ fn kubectl_apply_takes_over_last_applied_annotation_89_90() {
     );
 }
 
+/// PATCH-119.
 #[test]
-fn kubectl_csa_to_ssa_migration_keeps_one_manager_119() {
+fn kubectl_csa_to_ssa_migration_keeps_one_manager() {
     let mut world = World::config_map();
     let annotation =
         r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":"1"}}"#;

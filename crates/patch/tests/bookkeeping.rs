@@ -1,5 +1,4 @@
-//! Field ownership after updates, and across versions and schemas. Numbers refer to the behaviour
-//! checklist (patch and apply, §8).
+//! Field ownership after updates, and across versions and schemas (PATCH §4).
 
 mod world;
 
@@ -14,8 +13,9 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use world::World;
 
+/// PATCH-91.
 #[test]
-fn create_owns_defaults_but_not_zero_values_91() {
+fn create_owns_defaults_but_not_zero_values() {
     let mut world = World::deployment();
     world.create(
         "curl",
@@ -52,8 +52,9 @@ fn create_owns_defaults_but_not_zero_values_91() {
     );
 }
 
+/// PATCH-94.
 #[test]
-fn update_to_same_value_changes_no_ownership_94() {
+fn update_to_same_value_changes_no_ownership() {
     let mut world = World::config_map();
     world.create("curl", json!({"data": {"a": "1"}}));
     let before = world.live.clone();
@@ -61,8 +62,9 @@ fn update_to_same_value_changes_no_ownership_94() {
     assert_eq!(world.live, before);
 }
 
+/// PATCH-95, PATCH-96, PATCH-97.
 #[test]
-fn update_managers_are_capped_95_96_97() {
+fn update_managers_are_capped() {
     let mut world = World::config_map();
     world.create("u00", json!({"data": {"k00": "1"}}));
     for at in 1..10 {
@@ -81,7 +83,7 @@ fn update_managers_are_capped_95_96_97() {
         owners.starts_with("U ancient-changes .data .data.k00 .data.k01; U u02 .data.k02; "),
         "95: {owners}"
     );
-    assert_eq!(owners.matches("U ").count(), 10, "95");
+    assert_eq!(owners.matches("U ").count(), 10, "PATCH-95");
     assert_eq!(
         world.at("/metadata/managedFields/0/time"),
         "1970-01-01T00:16:41Z",
@@ -92,7 +94,7 @@ fn update_managers_are_capped_95_96_97() {
         world
             .owners()
             .starts_with("U ancient-changes .data .data.k00 .data.k01 .data.k02; U u03"),
-        "95"
+        "PATCH-95"
     );
     for at in 0..12 {
         world
@@ -100,16 +102,17 @@ fn update_managers_are_capped_95_96_97() {
             .unwrap();
     }
     let owners = world.owners();
-    assert_eq!(owners.matches("A a").count(), 12, "96");
+    assert_eq!(owners.matches("A a").count(), 12, "PATCH-96");
     assert!(
         owners.starts_with("A a00 ") && owners.find("U ").unwrap() > owners.rfind("A ").unwrap(),
-        "97"
+        "PATCH-97"
     );
 }
 
 /// PUTs with managedFields in the body.
+/// PATCH-98, PATCH-99, PATCH-100, PATCH-101, PATCH-102.
 #[test]
-fn put_with_managed_fields_is_tracked_98_99_100_101_102() {
+fn put_with_managed_fields_is_tracked() {
     let start = |family: Family| {
         let mut world = World::config_map();
         world.family = family;
@@ -133,21 +136,21 @@ fn put_with_managed_fields_is_tracked_98_99_100_101_102() {
     let mut renamed = start(Family::BuiltIn).at("/metadata/managedFields");
     renamed[0]["manager"] = "renamed".into();
     for (number, family, subresource, sent, expected) in [
-        ("98", Family::BuiltIn, "", json!(null), both),
-        ("99", Family::BuiltIn, "", bad_operation, both),
-        ("99 fields", Family::BuiltIn, "", bad_fields, both),
-        ("99 type", Family::BuiltIn, "", bad_type, both),
+        ("PATCH-98", Family::BuiltIn, "", json!(null), both),
+        ("PATCH-99", Family::BuiltIn, "", bad_operation, both),
+        ("PATCH-99 fields", Family::BuiltIn, "", bad_fields, both),
+        ("PATCH-99 type", Family::BuiltIn, "", bad_type, both),
         (
-            "100",
+            "PATCH-100",
             Family::BuiltIn,
             "",
             renamed,
             "U renamed .data .data.a; U put .data.b",
         ),
-        ("101", Family::BuiltIn, "", json!([]), ""),
-        ("101 custom", Family::Custom, "", json!([]), both),
-        ("101 empty entry", Family::Custom, "", json!([{}]), ""),
-        ("102", Family::BuiltIn, "status", json!([]), both),
+        ("PATCH-101", Family::BuiltIn, "", json!([]), ""),
+        ("PATCH-101 custom", Family::Custom, "", json!([]), both),
+        ("PATCH-101 empty entry", Family::Custom, "", json!([{}]), ""),
+        ("PATCH-102", Family::BuiltIn, "status", json!([]), both),
     ] {
         assert_eq!(
             put(&mut start(family), subresource, sent),
@@ -265,8 +268,9 @@ fn as_version(object: &Object, to: &str) -> Object {
     world::object(Value::Object(converted.into_owned()))
 }
 
+/// PATCH-84.
 #[test]
-fn applier_of_two_versions_has_one_entry_84() {
+fn applier_of_two_versions_has_one_entry() {
     let now = Timestamp::from_seconds(5);
     let config = |version: &str, spec: Value| {
         world::object(json!({"apiVersion": version, "kind": "K", "metadata": {}, "spec": spec}))
@@ -296,8 +300,9 @@ fn applier_of_two_versions_has_one_entry_84() {
     assert_eq!(managed.entries()[0].fields.paths(), [".spec.new"]);
 }
 
+/// PATCH-85, PATCH-86.
 #[test]
-fn updater_of_two_versions_has_two_entries_85_86() {
+fn updater_of_two_versions_has_two_entries() {
     let create = |object: &mut Object| {
         let write = UpdateRequest {
             live: None,
@@ -344,16 +349,17 @@ fn updater_of_two_versions_has_two_entries_85_86() {
     };
     update(&endpoint("g/v2", &TwoVersions), &write, &mut new);
     let managed = Managed::from_object(&new).unwrap();
-    assert_eq!(managed.entries().len(), 1, "86");
+    assert_eq!(managed.entries().len(), 1, "PATCH-86");
     assert_eq!(
         managed.entries()[0].fields.to_string(),
         ".spec.new .spec.same",
-        "86"
+        "PATCH-86"
     );
 }
 
+/// PATCH-83.
 #[test]
-fn managed_fields_follow_schema_atomicity_changes_83() {
+fn managed_fields_follow_schema_atomicity_changes() {
     static GRANULAR: &str =
         "=T\n apiVersion s\n kind s\n metadata u\n spec @1\n=S\n l [=s]\n m {s}\n";
     static ATOMIC: &str =

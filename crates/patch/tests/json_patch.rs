@@ -1,4 +1,4 @@
-//! JSON Patch. Numbers refer to the behaviour checklist (patch and apply, §8).
+//! JSON Patch (PATCH §1.4).
 
 use optik_object::{Map, Value};
 use optik_patch::{JsonPatch, JsonPatchError, Rejection, StrictDecoding};
@@ -22,15 +22,15 @@ fn apply(patch: &Value) -> Result<Value, JsonPatchError> {
 fn json_patch_operations_change_the_document() {
     for (number, patch, pointer, expected) in [
         (
-            "12",
+            "PATCH-12",
             json!([{"op": "replace", "path": "/data/b", "value": "2"}]),
             "/data/b",
             json!("2"),
         ),
-        ("15", json!([]), "", live()),
-        ("15 null", json!(null), "", live()),
+        ("PATCH-15", json!([]), "", live()),
+        ("PATCH-15 null", json!(null), "", live()),
         (
-            "16",
+            "PATCH-16",
             json!([{"op": "add", "path": "/list/-1", "value": "z"}]),
             "/list",
             json!(["x", "y", "z"]),
@@ -54,7 +54,7 @@ fn json_patch_operations_change_the_document() {
             json!(["y"]),
         ),
         (
-            "17",
+            "PATCH-17",
             json!([{"op": "replace", "path": "/metadata/annotations/a.io~1b", "value": "w"}]),
             "/metadata/annotations",
             json!({"a.io/b": "w"}),
@@ -118,18 +118,22 @@ fn json_patch_refuses_inapplicable_operations() {
     use Rejection::{MissingMember, NoSuchPath, NotADocument, TestFailed, UnknownOperation};
     for (number, operation, why) in [
         (
-            "10",
+            "PATCH-10",
             json!({"op": "test", "path": "/data/a", "value": "2"}),
             TestFailed,
         ),
         (
-            "10 numbers are text",
+            "PATCH-10 numbers are text",
             json!({"op": "test", "path": "/data/n", "value": 9.0}),
             TestFailed,
         ),
-        ("11", json!({"op": "remove", "path": "/data/z"}), NoSuchPath),
         (
-            "13",
+            "PATCH-11",
+            json!({"op": "remove", "path": "/data/z"}),
+            NoSuchPath,
+        ),
+        (
+            "PATCH-13",
             json!({"op": "add", "path": "/z/a", "value": 1}),
             NoSuchPath,
         ),
@@ -205,13 +209,13 @@ fn json_patch_refuses_inapplicable_operations() {
 fn malformed_json_patches_are_refused() {
     for (number, body, checks, expected) in [
         (
-            "14",
+            "PATCH-14",
             "{}",
             StrictDecoding::On,
             "error decoding patch: json: cannot unmarshal object into Go value of type []handlers.jsonPatchOp",
         ),
         (
-            "14 unchecked",
+            "PATCH-14 unchecked",
             "{}",
             StrictDecoding::Off,
             "json: cannot unmarshal object into Go value of type jsonpatch.Patch",
@@ -257,8 +261,9 @@ fn malformed_json_patches_are_refused() {
     }
 }
 
+/// PATCH-8.
 #[test]
-fn json_patch_operations_are_bounded_8() {
+fn json_patch_operations_are_bounded() {
     let body = |count: usize| {
         let operation = json!({"op": "test", "path": "/data/a", "value": "1"});
         Value::Array(vec![operation; count])
@@ -275,8 +280,9 @@ fn json_patch_operations_are_bounded_8() {
     );
 }
 
+/// PATCH-9.
 #[test]
-fn json_patch_copied_bytes_are_bounded_9() {
+fn json_patch_copied_bytes_are_bounded() {
     let document = json!({"big": "x".repeat(1024 * 1024 - 2)});
     let copies = |count: usize| {
         let copies =

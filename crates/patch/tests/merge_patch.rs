@@ -1,4 +1,4 @@
-//! JSON Merge Patch. Numbers refer to the behaviour checklist (patch and apply, §8).
+//! JSON Merge Patch (PATCH §1.5).
 
 use optik_object::{Map, Value};
 use optik_patch::{MergePatch, MergePatchError, StrictDecoding, merge_patch};
@@ -17,7 +17,7 @@ fn merged(document: Value, patch: Value) -> Value {
 fn merge_patch_merges_documents() {
     for (number, document, patch, expected) in [
         (
-            "18",
+            "PATCH-18",
             json!({"a": 1, "b": 2}),
             json!({"a": null}),
             json!({"b": 2}),
@@ -68,7 +68,12 @@ fn merge_patch_merges_documents() {
 fn malformed_merge_patches_are_refused() {
     let text = |text: &str| MergePatchError::Malformed(text.into());
     for (number, body, checks, expected) in [
-        ("19", "null", StrictDecoding::On, MergePatchError::Invalid),
+        (
+            "PATCH-19",
+            "null",
+            StrictDecoding::On,
+            MergePatchError::Invalid,
+        ),
         (
             "array",
             "[]",

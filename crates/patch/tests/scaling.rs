@@ -1,5 +1,4 @@
-//! Writes through the subresource `scale`. Numbers refer to the behaviour checklist (patch and
-//! apply, §8).
+//! Writes through the subresource `scale` (PATCH §1.8, PATCH §3.8).
 
 mod world;
 
@@ -98,8 +97,9 @@ fn deployment() -> World {
     world
 }
 
+/// PATCH-118.
 #[test]
-fn scale_update_takes_replicas_from_parent_manager_118() {
+fn scale_update_takes_replicas_from_parent_manager() {
     let mut world = deployment();
     patch(&mut world, "kubectl", 3);
     assert_eq!(
@@ -123,8 +123,9 @@ fn scale_update_to_same_replicas_changes_nothing() {
     assert_eq!(world.live, before);
 }
 
+/// PATCH-61.
 #[test]
-fn scale_apply_conflicts_with_parent_manager_61() {
+fn scale_apply_conflicts_with_parent_manager() {
     let mut world = deployment();
     let error = apply_replicas(&mut world, "sc", 3).unwrap_err();
     assert_eq!(

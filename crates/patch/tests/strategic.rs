@@ -1,4 +1,4 @@
-//! Strategic merge patches. Numbers refer to the behaviour checklist (patch and apply, §8).
+//! Strategic merge patches (PATCH §2).
 
 use optik_object::Value;
 use optik_patch::{
@@ -35,55 +35,55 @@ fn strategic_patch_merges_lists() {
         || pod(&json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "2"}]}));
     for (number, live, patch, expected) in [
         (
-            "33",
+            "PATCH-33",
             ab(),
             json!({"containers": [{"name": "b", "image": "3"}]}),
             json!({"containers": [{"name": "a", "image": "1"}, {"name": "b", "image": "3"}]}),
         ),
         (
-            "34",
+            "PATCH-34",
             pod(&json!({"containers": named(&["a", "b"])})),
             json!({"containers": named(&["new", "b"])}),
             json!({"containers": named(&["new", "a", "b"])}),
         ),
         (
-            "35",
+            "PATCH-35",
             pod(&json!({"containers": named(&["a", "b"])})),
             json!({"$setElementOrder/containers": named(&["b", "new", "a"]), "containers": named(&["new"])}),
             json!({"containers": named(&["b", "new", "a"])}),
         ),
         (
-            "35 order only",
+            "PATCH-35 order only",
             pod(&json!({"containers": named(&["a", "b", "c"])})),
             json!({"$setElementOrder/containers": named(&["c", "a"])}),
             json!({"containers": named(&["b", "c", "a"])}),
         ),
         (
-            "36",
+            "PATCH-36",
             pod(&json!({"containers": named(&["a", "b", "c"])})),
             json!({"containers": [{"name": "c", "$patch": "delete"}]}),
             json!({"containers": named(&["a", "b"])}),
         ),
         (
-            "36 absent",
+            "PATCH-36 absent",
             pod(&json!({"containers": named(&["a"])})),
             json!({"containers": [{"name": "c", "$patch": "delete"}]}),
             json!({"containers": named(&["a"])}),
         ),
         (
-            "38",
+            "PATCH-38",
             pod(&json!({"containers": [{"name": "a", "env": named(&["E1", "E2"])}]})),
             json!({"containers": [{"name": "a", "env": [{"$patch": "replace"}, {"name": "N", "value": "n"}]}]}),
             json!({"containers": [{"name": "a", "env": [{"name": "N", "value": "n"}]}]}),
         ),
         (
-            "43",
+            "PATCH-43",
             pod(&json!({"containers": [{"name": "a", "args": ["x", "y"]}]})),
             json!({"containers": [{"name": "a", "args": ["z"]}]}),
             json!({"containers": [{"name": "a", "args": ["z"]}]}),
         ),
         (
-            "44",
+            "PATCH-44",
             pod(&json!({"containers": named(&["a"])})),
             json!({"nodeName": null, "securityContext": {"runAsUser": null}}),
             json!({"containers": named(&["a"]), "securityContext": {}}),
@@ -110,19 +110,19 @@ fn strategic_patch_merges_lists() {
 fn strategic_patch_merges_objects_and_scalars() {
     for (number, live, patch, expected) in [
         (
-            "39",
+            "PATCH-39",
             json!({"metadata": {"finalizers": ["x", "z"]}}),
             json!({"metadata": {"finalizers": ["n", "x"]}}),
             json!({"metadata": {"finalizers": ["n", "x", "z"]}}),
         ),
         (
-            "40",
+            "PATCH-40",
             json!({"metadata": {"finalizers": ["n", "x", "z"]}}),
             json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x", "q"]}}),
             json!({"metadata": {"finalizers": ["n", "z"]}}),
         ),
         (
-            "41",
+            "PATCH-41",
             json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1}}}}),
             json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}}),
             json!({"spec": {"strategy": {"type": "Recreate"}}}),
@@ -187,7 +187,7 @@ fn strategic_patch_errors_match_upstream() {
     });
     for (number, patch, code, expected) in [
         (
-            "37",
+            "PATCH-37",
             json!({"spec": {"containers": [{"image": "i:4"}]}}),
             500,
             "map: map[image:i:4] does not contain declared merge key: name",
@@ -235,7 +235,7 @@ fn strategic_patch_errors_match_upstream() {
             "invalid patch format of primitive list",
         ),
         (
-            "42",
+            "PATCH-42",
             json!({"spec": {"$retainKeys": ["nodeName"], "hostname": "x"}}),
             400,
             "invalid patch format of retainKeys",
@@ -266,8 +266,9 @@ fn strategic_patch_errors_match_upstream() {
     assert_eq!(error.status().message(), "unexpected end of JSON input");
 }
 
+/// PATCH-26.
 #[test]
-fn strategic_patch_result_of_wrong_type_gets_422_26() {
+fn strategic_patch_result_of_wrong_type_gets_422() {
     let patch =
         StrategicPatch::decode(br#"{"spec":{"replicas":"x"}}"#, StrictDecoding::On).unwrap();
     let patched = patched("Deployment", json!({}), &patch.members.clone().into()).unwrap();

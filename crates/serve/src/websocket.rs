@@ -1,4 +1,4 @@
-//! Watches over WebSocket (RFC 6455): each watch event is one frame (wire §3.2).
+//! Watches over WebSocket (RFC 6455): each watch event is one frame (WIRE §3.2).
 //!
 //! An upgrade request is answered like any other; only the events of a watch stream are put into
 //! frames. Frames from the client are discarded, except for ping and close.

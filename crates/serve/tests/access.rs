@@ -39,9 +39,9 @@ fn pem(what: &str, der: &[u8]) -> String {
     format!("-----BEGIN {what}-----\n{text}\n-----END {what}-----\n")
 }
 
-/// Checklist 96 of policy.
+/// EXT-96.
 #[tokio::test]
-async fn client_certificate_gives_name_and_groups_e96() {
+async fn client_certificate_gives_name_and_groups() {
     let directory = tempfile::tempdir().unwrap();
     let at = IssuanceContext {
         now: support::now(),
@@ -124,6 +124,7 @@ async fn anonymous_auth_false_gives_401_everywhere() {
     }
 }
 
+/// IDENT-2.
 #[tokio::test]
 async fn bearer_token_authenticates_and_bad_token_gets_401() {
     let running = ScriptedServer::start(Port::Tls).await;
@@ -238,7 +239,7 @@ async fn plain_http_on_the_tls_port_gets_400() {
     );
 }
 
-/// HTTP/2 SETTINGS as in the first frame. Wire 79.
+/// HTTP/2 SETTINGS as in the first frame. WIRE-79.
 #[tokio::test]
 async fn http2_settings_frame_has_upstream_limits() {
     let running = ScriptedServer::start(Port::Tls).await;

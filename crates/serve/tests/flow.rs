@@ -31,9 +31,9 @@ fn tight_limits() -> ServeOptions {
     }
 }
 
-/// Checklists: wire 85, policy 106. The unit tests of the limiter cover the fairness.
+/// WIRE-85, EXT-106. The unit tests of the limiter cover the fairness.
 #[tokio::test]
-async fn max_in_flight_gives_429_with_retry_after_85_e106() {
+async fn max_in_flight_gives_429_with_retry_after() {
     let running = ScriptedServer::start_with(Port::Tls, tight_limits()).await;
     let post = |token: &str| request(Method::POST, "/gate", &[(AUTHORIZATION, token)], "");
     let mut waiting = Vec::new();
@@ -155,9 +155,9 @@ async fn watches_do_not_count_as_in_flight() {
     }
 }
 
-/// Checklist: wire 86.
+/// WIRE-86.
 #[tokio::test]
-async fn cors_headers_for_allowed_origins_86() {
+async fn cors_headers_for_allowed_origins() {
     let allowed = AllowedOrigins::new(&["^https://good\\.example$".to_owned()]).unwrap();
     let options = ServeOptions {
         origins: allowed,
@@ -258,8 +258,10 @@ rules:
 ";
 
 /// Each level includes the previous ones; no level shows secrets.
+/// EXT-107.
+/// IDENT-117, for TokenReviews.
 #[tokio::test]
-async fn audit_policy_levels_decide_what_is_recorded_e107() {
+async fn audit_policy_levels_decide_what_is_recorded() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let running = ScriptedServer::start_with(Port::Tls, options_with_audit(&path, LEVELS)).await;
@@ -324,9 +326,10 @@ async fn audit_policy_levels_decide_what_is_recorded_e107() {
     }
 }
 
-/// Checklist 107 of policy.
+/// EXT-107.
+/// IDENT-117, for Secrets.
 #[tokio::test]
-async fn audit_records_request_and_response_objects_e107() {
+async fn audit_records_request_and_response_objects() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("audit.log");
     let options = options_with_audit(&path, POLICY);

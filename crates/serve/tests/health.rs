@@ -1,4 +1,4 @@
-//! Tests of the health endpoints (wire.md §4.1).
+//! Tests of the health endpoints (WIRE §4.1).
 
 mod support;
 
@@ -30,6 +30,7 @@ async fn client(running: &ScriptedServer) -> Client {
     Client::plain(running, HttpVersion::Http1).await
 }
 
+/// NODE-80.
 #[tokio::test]
 async fn health_endpoints_report_all_checks() {
     let running = ScriptedServer::start(Port::Plain).await;
@@ -38,6 +39,7 @@ async fn health_endpoints_report_all_checks() {
     let lively = "[+]ping ok\n[+]log ok\n[+]etcd ok\n\
         [+]poststarthook/start-apiextensions-controllers ok\nlivez check passed\n";
     let excluded = passed.replace("[+]etcd ok", "[+]etcd excluded: ok");
+    let both_excluded = excluded.replace("[+]ping ok", "[+]ping excluded: ok");
     let warning = "warn: some health checks cannot be excluded: no matches for \"bar\",\"foo\"\n";
     let unknown = format!("{ALL}{warning}readyz check passed\n");
     for (path, status, text) in [
@@ -48,6 +50,11 @@ async fn health_endpoints_report_all_checks() {
         ("/readyz?verbose=0", 200, passed.as_str()),
         ("/livez?verbose", 200, lively),
         ("/readyz?exclude=etcd&verbose", 200, &excluded),
+        (
+            "/readyz?exclude=etcd&exclude=ping&verbose",
+            200,
+            &both_excluded,
+        ),
         ("/readyz?exclude=foo&exclude=bar&verbose", 200, &unknown),
         ("/readyz/etcd", 200, "ok"),
         (

@@ -160,6 +160,7 @@ async fn server_survives_clients_that_vanish_mid_request() {
     assert_eq!(client.get("/healthz", &[]).await.status, 200);
 }
 
+/// Shows G31.
 #[tokio::test]
 async fn write_completes_after_its_client_disconnects() {
     let running = ScriptedServer::start(Port::Plain).await;

@@ -60,7 +60,8 @@ async fn shutdown_lets_requests_in_flight_finish() {
     stopped.await.unwrap();
 }
 
-/// Wire 84, with the watches above.
+/// WIRE-84, with the watches above.
+/// NODE-89.
 #[tokio::test]
 async fn shutdown_fails_readyz_before_closing_the_port() {
     let limits = Limits {

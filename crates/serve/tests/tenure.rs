@@ -79,6 +79,7 @@ async fn expect_open(watch: &mut Response<Incoming>) {
 const KIM: (HeaderName, &str) = (AUTHORIZATION, "Bearer secret");
 const ROBOT: (HeaderName, &str) = (AUTHORIZATION, "Bearer signed");
 
+/// Shows G42.
 #[tokio::test]
 async fn watch_ends_when_client_certificate_expires() {
     for version in VERSIONS {

@@ -236,6 +236,7 @@ async fn check_images(log: &Log, script: &Script, count: u64, seed: u64) -> Vec<
     failures
 }
 
+/// Shows G17.
 #[tokio::test]
 async fn acknowledged_commits_survive_power_failure() {
     let images = number_from("OPTIK_TEST_IMAGES", 1500);
@@ -419,6 +420,7 @@ async fn commits_after_failed_sync_do_not_rely_on_it() {
 
 /// The same for a process that ends before it could repair anything: what the next one reads
 /// need not be on disk, and what it shows must be.
+/// Shows G20.
 #[tokio::test]
 async fn restart_after_failed_sync_does_not_rely_on_it() {
     let mut failures = Vec::new();

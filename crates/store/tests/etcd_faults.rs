@@ -503,6 +503,7 @@ async fn check_wiped(binary: &Path, wiped: WipeMode, expected: &str) {
     assert_eq!(writes, None, "no write reached the other cluster");
 }
 
+/// Shows G24.
 async fn rolled_back_etcd_cluster_is_rejected(binary: &Path) {
     check_wiped(binary, WipeMode::SameId, "went back from revision").await;
 }

@@ -20,6 +20,7 @@ fn put(key: &str) -> Txn {
 
 /// On one thread, so that the panic comes when the write has been handed over, and is not
 /// carried out yet.
+/// Shows G44.
 #[tokio::test]
 async fn sequencer_panic_fails_pending_and_later_requests() {
     let supervisor = Supervisor::default();

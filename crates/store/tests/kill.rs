@@ -150,6 +150,7 @@ async fn acknowledged_commits_survive_kill() {
     check_survives_kill(Durability::PowerLoss).await;
 }
 
+/// Shows G18.
 #[tokio::test]
 async fn acknowledged_commits_survive_kill_without_syncs() {
     check_survives_kill(Durability::ProcessCrash).await;

@@ -93,6 +93,7 @@ async fn store_keeps_data_and_history_across_restart() {
 
 /// How long a store was closed only the wall clock could say, and that may have been set.
 /// So history is kept for its whole time after a start, and no longer.
+/// Shows G43.
 #[tokio::test]
 async fn history_retention_after_restart_ignores_wall_clock() {
     const NOW: u64 = 1_000_000_000_000;

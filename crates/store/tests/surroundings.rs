@@ -115,6 +115,7 @@ async fn check_fault(
     drop(recorder);
 }
 
+/// Shows G21.
 #[tokio::test]
 async fn full_disk_refuses_writes_until_space_returns() {
     for bytes in [0, 1, 700, 5_000, 40_000] {
@@ -290,6 +291,7 @@ impl Damage {
 
 /// After an orderly stop, any harm to any file either does no harm or is refused:
 /// a store never opens with less than it had.
+/// Shows G22.
 #[tokio::test]
 async fn damaged_data_directory_never_opens_with_less_data() {
     let scratch = scratch_dir().expect("a directory");

@@ -6,7 +6,7 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// Formats a duration in microseconds (wire §5).
+/// Formats a duration in microseconds (WIRE §5).
 #[must_use]
 pub fn human_duration(micros: i64) -> String {
     let two = |large: i64, unit: &str, small: i64, small_unit: &str| match small {
@@ -33,8 +33,9 @@ pub fn human_duration(micros: i64) -> String {
 mod tests {
     use super::*;
 
+    /// WIRE §5.
     #[test]
-    fn human_duration_matches_kubectl_wire_5() {
+    fn human_duration_matches_kubectl() {
         for (seconds, expected) in [
             (-3, "<invalid>"),
             (-1, "0s"),

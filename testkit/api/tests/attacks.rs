@@ -42,6 +42,7 @@ async fn let_read(client: &Client, user: &str) {
 }
 
 /// A right that is taken away is gone with the answer, and so are the watches it allowed.
+/// Shows G40.
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_role_binding_ends_access_and_watches_at_once() {
     let (server, client) = start().await;

@@ -48,6 +48,7 @@ async fn panicking_background_tasks_are_restarted() {
     check_every_task(TestEngine::Memory, "store-dispatcher").await;
 }
 
+/// Shows G45.
 #[tokio::test(flavor = "multi_thread")]
 async fn panicking_background_tasks_are_restarted_on_etcd() {
     check_every_task(TestEngine::EtcdFacade, "etcd-watch").await;

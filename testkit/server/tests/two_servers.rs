@@ -76,6 +76,7 @@ fn is_established(definition: &Value) -> bool {
     list.any(|one| one["type"] == "Established" && one["status"] == "True")
 }
 
+/// Shows G35.
 #[tokio::test(flavor = "multi_thread")]
 async fn crd_created_on_one_server_is_served_by_the_other() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

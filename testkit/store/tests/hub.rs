@@ -99,6 +99,7 @@ async fn watch_at_mailbox_limit_needs_no_history() {
     }
 }
 
+/// Shows G16.
 #[tokio::test]
 async fn compaction_past_a_lagging_watch_ends_it_with_compacted() {
     let store = open();

@@ -189,6 +189,7 @@ fn write_curve(load: SustainedLoad, writers: u64, outcome: &LoadReport) {
     std::fs::write(file, text).expect("room");
 }
 
+/// Shows G46.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn disk_is_bounded_under_updates() {
     check_load(SustainedLoad::Updates).await;

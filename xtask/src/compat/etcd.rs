@@ -131,6 +131,7 @@ impl EtcdProcesses {
 
 /// A real kube-apiserver takes our store for its etcd, becomes ready and serves a
 /// watch without a resourceVersion.
+/// WIRE-109.
 pub(crate) fn kube_apiserver() -> Outcome {
     let (apiserver, optik) = (tools::kube_apiserver()?, tools::optik()?);
     let scratch = scratch()?;

@@ -1,4 +1,4 @@
-//! Forgetting the past at a steady pace (§6).
+//! Forgetting the past at a steady pace (CONC §6).
 //!
 //! Every tick writes down the revision of the moment and compacts to the one of the
 //! tick before, so that history lasts between one and two intervals. The write is
@@ -85,8 +85,9 @@ mod tests {
     use super::*;
     use optik_store::Options;
 
+    /// CONC §6.
     #[tokio::test]
-    async fn compaction_keeps_one_to_two_intervals_of_history_section_6() {
+    async fn compaction_keeps_one_to_two_intervals_of_history() {
         let store = Store::open(Options::ephemeral()).unwrap();
         let put = |key: &'static str| store.commit(Txn::put(Put::new(key, "x")), Origin::default());
         let mut compactor = Compactor::default();

@@ -1,4 +1,4 @@
-//! What is served, told to clients (wire §1.3 to §1.5).
+//! What is served, told to clients (WIRE §1.3 to WIRE §1.5).
 
 use crate::registry::served_resource::{ResourceRegistry, ServedResource};
 use base64::Engine;

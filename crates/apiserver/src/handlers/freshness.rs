@@ -43,7 +43,7 @@ pub(crate) async fn snapshot(
     }
 }
 
-/// A state at `revision` or later; `T1` if it does not come.
+/// A state at `revision` or later; `CONC-T1` if it does not come.
 pub(crate) async fn wait_until_fresh(
     store: &Store,
     revision: Revision,

@@ -19,7 +19,7 @@ pub(crate) struct ObjectName<'a> {
     pub(crate) name: &'a str,
 }
 
-/// §3.1
+/// CONC §3.1
 pub(crate) async fn get(
     outside: &WebhookClient,
     kind: &ServedResource,

@@ -1,4 +1,4 @@
-//! The API described for clients, with what lets them keep a description (wire §2).
+//! The API described for clients, with what lets them keep a description (WIRE §2).
 
 use crate::registry::served_resource::{ResourceRegistry, ServedResource};
 use crate::request::http_types::{ApiRequest, ApiResponse};

@@ -58,7 +58,7 @@ pub(crate) struct ListPlan {
 }
 
 impl ListOptions {
-    /// §3.2, cell by cell, of options that were [checked](Self::check).
+    /// CONC §3.2, cell by cell, of options that were [checked](Self::check).
     pub(crate) fn plan_list(&self, kind: &ServedResource) -> Result<ListPlan, Status> {
         let limit = usize::try_from(self.limit).ok().and_then(NonZeroUsize::new);
         if !self.continue_token.is_empty() {
@@ -188,7 +188,7 @@ pub(crate) enum WatchForm {
 }
 
 impl ListOptions {
-    /// §4.1, §5, of options that were [checked](Self::check).
+    /// CONC §4.1, CONC §5, of options that were [checked](Self::check).
     pub(crate) fn plan_watch(&self, form: WatchForm) -> Result<WatchPlan, Status> {
         let malformed = |error: ParseUintError| Status::invalid_resource_version_internal(&error);
         let mut initial = self.send_initial_events;

@@ -252,8 +252,9 @@ mod tests {
 
     const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
+    /// WIRE §3.2.
     #[test]
-    fn accept_header_selects_encoding_wire_3_2() {
+    fn accept_header_selects_encoding() {
         let plain = |encoding| {
             Ok(Representation {
                 encoding,
@@ -290,8 +291,9 @@ mod tests {
         }
     }
 
+    /// WIRE §3.4.
     #[test]
-    fn table_include_object_wire_3_4() {
+    fn table_include_object() {
         let table = |rows| {
             Ok(Representation {
                 encoding: Encoding::Json,

@@ -99,8 +99,9 @@ mod tests {
         }
     }
 
+    /// WIRE §1.1.
     #[test]
-    fn non_resource_paths_are_routed_wire_1_1() {
+    fn non_resource_paths_are_routed() {
         for (path, expected) in [
             ("/api/v1/configmaps", "|v1|-|configmaps|-|-"),
             ("/api/v1/configmaps/", "|v1|-|configmaps|-|-"),

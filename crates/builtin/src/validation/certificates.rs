@@ -289,6 +289,7 @@ mod tests {
         ))
     }
 
+    /// IDENT-75.
     #[test]
     fn csr_pem_label_and_content_are_validated() {
         for (text, expected) in [

@@ -186,8 +186,9 @@ mod tests {
     }
 
     /// With every flag that envtest sets by default.
+    /// WIRE-91.
     #[test]
-    fn envtest_flags_are_translated_91() {
+    fn envtest_flags_are_translated() {
         expect(
             "/assets/etcd --advertise-client-urls=http://127.0.0.1:31001 --data-dir=/tmp/d \
              --listen-client-urls=http://127.0.0.1:31001 --listen-peer-urls=http://127.0.0.1:31002 \

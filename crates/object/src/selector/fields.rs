@@ -210,8 +210,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// CONC §3.5.
     #[test]
-    fn field_selectors_round_trip_3_5() {
+    fn field_selectors_round_trip() {
         for (selector, expected) in [
             ("", ""),
             ("a=b", "a=b"),
@@ -232,8 +233,9 @@ mod tests {
         }
     }
 
+    /// CONC §3.5.
     #[test]
-    fn malformed_field_selectors_are_refused_3_5() {
+    fn malformed_field_selectors_are_refused() {
         for (selector, expected) in [
             ("foo", "invalid selector: 'foo'; can't understand 'foo'"),
             (

@@ -177,8 +177,9 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// CONC §3.5.
     #[test]
-    fn label_selectors_round_trip_3_5() {
+    fn label_selectors_round_trip() {
         for (selector, expected) in [
             ("", ""),
             ("  ", ""),
@@ -208,8 +209,9 @@ mod tests {
         }
     }
 
+    /// CONC §3.5.
     #[test]
-    fn label_selectors_match_labels_3_5() {
+    fn label_selectors_match_labels() {
         let labels = |text: &str| -> BTreeMap<String, String> {
             let pairs = text.split(',').filter_map(|pair| pair.split_once('='));
             pairs

@@ -1,4 +1,4 @@
-//! Label selectors and field selectors of lists and watches (§3.5).
+//! Label selectors and field selectors of lists and watches (CONC §3.5).
 
 mod fields;
 mod label_selector_validation;

@@ -192,8 +192,9 @@ fn unexpected_token(token: SelectorToken<'_>, expected: &str) -> String {
 mod tests {
     use crate::selector::{LabelSelector, SELECTOR_BYTES_MAX};
 
+    /// CONC §3.5.
     #[test]
-    fn malformed_label_selectors_are_refused_3_5() {
+    fn malformed_label_selectors_are_refused() {
         let requirement = "unable to parse requirement: ";
         for (selector, prefix, expected) in [
             (

@@ -5,14 +5,14 @@ use crate::go::quote;
 use crate::resource::ResourceName;
 
 impl Status {
-    /// `A1`
+    /// `CONC-A1`
     #[must_use]
     pub fn already_exists(resource: ResourceName<'_>, name: &str) -> Self {
         let message = format!("{} {} already exists", resource.qualified(), quote(name));
         Self::failure(Reason::AlreadyExists, message).with_details(details_of(resource, name))
     }
 
-    /// `A1`, when the object in the way is terminating.
+    /// `CONC-A1`, when the object in the way is terminating.
     #[must_use]
     pub fn already_exists_terminating(resource: ResourceName<'_>, name: &str) -> Self {
         let mut status = Self::already_exists(resource, name);
@@ -20,7 +20,7 @@ impl Status {
         status
     }
 
-    /// `A2`: turns `A1` into the error for a name generated from `generateName`.
+    /// `CONC-A2`: turns `CONC-A1` into the error for a name generated from `generateName`.
     #[must_use]
     pub fn into_generate_name_conflict(self) -> Self {
         let mut status = self.with_retry_after(1);
@@ -31,7 +31,7 @@ impl Status {
         status
     }
 
-    /// `C1`
+    /// `CONC-C1`
     #[must_use]
     pub fn object_modified(resource: ResourceName<'_>, name: &str) -> Self {
         Self::conflict(
@@ -42,7 +42,7 @@ impl Status {
         )
     }
 
-    /// `C2`: the body has another uid. `key` is the whole key as in etcd; `stored` is empty if
+    /// `CONC-C2`: the body has another uid. `key` is the whole key as in etcd; `stored` is empty if
     /// there is no object.
     #[must_use]
     pub fn uid_mismatch(
@@ -63,7 +63,7 @@ impl Status {
         )
     }
 
-    /// The body has another resourceVersion; otherwise as `C2`.
+    /// The body has another resourceVersion; otherwise as `CONC-C2`.
     #[must_use]
     pub fn resource_version_mismatch(
         resource: ResourceName<'_>,
@@ -79,7 +79,7 @@ impl Status {
         Self::conflict(resource, name, &text)
     }
 
-    /// `C3`: an apply that would create the object must not have a uid.
+    /// `CONC-C3`: an apply that would create the object must not have a uid.
     #[must_use]
     pub fn uid_without_object(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
         let text = format!(
@@ -88,7 +88,8 @@ impl Status {
         Self::conflict(resource, name, &text)
     }
 
-    /// `C4`: the fields belong to other managers. The merge provides the message and the causes.
+    /// `CONC-C4`: the fields belong to other managers. The merge provides the message and
+    /// the causes.
     #[must_use]
     pub fn apply_conflict(message: impl Into<String>, causes: Vec<Cause>) -> Self {
         Self::failure(Reason::Conflict, message).with_details(Details {
@@ -97,7 +98,7 @@ impl Status {
         })
     }
 
-    /// `C5`: the uid precondition of a delete failed; names the kind.
+    /// `CONC-C5`: the uid precondition of a delete failed; names the kind.
     #[must_use]
     pub fn delete_uid_mismatch(
         resource: ResourceName<'_>,
@@ -112,7 +113,7 @@ impl Status {
         Self::conflict(with_kind_as_resource(resource), name, &text)
     }
 
-    /// `C6`: the resourceVersion precondition of a delete failed; names the kind.
+    /// `CONC-C6`: the resourceVersion precondition of a delete failed; names the kind.
     #[must_use]
     pub fn delete_resource_version_mismatch(
         resource: ResourceName<'_>,
@@ -127,7 +128,7 @@ impl Status {
         Self::conflict(with_kind_as_resource(resource), name, &text)
     }
 
-    /// Any other conflict; `C1` to `C6` are built on it.
+    /// Any other conflict; `CONC-C1` to `CONC-C6` are built on it.
     #[must_use]
     pub fn conflict(resource: ResourceName<'_>, name: &str, text: &str) -> Self {
         let message = format!(
@@ -138,7 +139,7 @@ impl Status {
         Self::failure(Reason::Conflict, message).with_details(details_of(resource, name))
     }
 
-    /// `N1`
+    /// `CONC-N1`
     #[must_use]
     pub fn not_found(resource: ResourceName<'_>, name: &str) -> Self {
         let message = format!("{} {} not found", resource.qualified(), quote(name));
@@ -155,7 +156,7 @@ impl Status {
         status
     }
 
-    /// §2.5: the object was deleted. A success without a code.
+    /// CONC §2.5: the object was deleted. A success without a code.
     #[must_use]
     pub fn deleted(resource: ResourceName<'_>, name: &str, uid: &str) -> Self {
         let mut status = Self::failure(Reason::NotFound, "").with_details(Details {

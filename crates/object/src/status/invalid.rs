@@ -6,26 +6,26 @@ use crate::field_error::{FieldError, aggregate_message, reported_errors};
 use crate::go::{quote, string_slice};
 use crate::resource::{ResourceName, qualify};
 
-/// Invalid options of a list or watch (`F1` to `F5`, §5.2). One request may have several; they are
-/// reported in this order of declaration.
+/// Invalid options of a list or watch (`CONC-F1` to `CONC-F5`, CONC §5.2). One request may have
+/// several; they are reported in this order of declaration.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum ListOptionsError {
-    /// `F1`
+    /// `CONC-F1`
     MatchWithoutRevision,
-    /// `F2`
+    /// `CONC-F2`
     MatchWithContinue,
-    /// `F3`
+    /// `CONC-F3`
     ExactAtZero,
-    /// `F4`
+    /// `CONC-F4`
     UnknownMatch(String),
-    /// `F5`
+    /// `CONC-F5`
     InitialEventsOnList,
-    /// §5.2, first row
+    /// CONC §5.2, first row
     InitialEventsWithoutNotOlderThan,
-    /// §5.2, third row
+    /// CONC §5.2, third row
     MatchOnWatchWithoutInitialEvents,
-    /// §5.2, second and third row: a watch supports only NotOlderThan
+    /// CONC §5.2, second and third row: a watch supports only NotOlderThan
     UnsupportedMatchOnWatch(String),
 }
 
@@ -81,7 +81,7 @@ impl Status {
         Self::invalid_kind((kind, "meta.k8s.io"), "", errors)
     }
 
-    /// `F1` to `F5` and §5.2
+    /// `CONC-F1` to `CONC-F5` and CONC §5.2
     #[must_use]
     pub fn invalid_list_options(errors: &[ListOptionsError]) -> Self {
         let errors: Vec<FieldError> = errors
@@ -91,7 +91,7 @@ impl Status {
         Self::invalid_options("ListOptions", &errors)
     }
 
-    /// `I1`: the kind does not allow unconditional updates. Names the resource, not the kind.
+    /// `CONC-I1`: the kind does not allow unconditional updates. Names the resource, not the kind.
     #[must_use]
     pub fn resource_version_required(resource: ResourceName<'_>, name: &str) -> Self {
         let error = FieldError::invalid(
@@ -102,7 +102,7 @@ impl Status {
         Self::invalid_kind((resource.plural, resource.group), name, &[error])
     }
 
-    /// `I2`: upstream validates this twice and reports both causes.
+    /// `CONC-I2`: upstream validates this twice and reports both causes.
     #[must_use]
     pub fn finalizers_added_while_deleting(
         resource: ResourceName<'_>,
@@ -117,7 +117,7 @@ impl Status {
         Self::invalid(resource, name, &[error.clone(), error])
     }
 
-    /// `I3`: a JSON patch that does not apply.
+    /// `CONC-I3`: a JSON patch that does not apply.
     #[must_use]
     pub fn patch_rejected() -> Self {
         let message = "the server rejected our request due to an error in our request";

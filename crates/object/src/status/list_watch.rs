@@ -5,7 +5,7 @@ use crate::paging::ContinueTokenError;
 use crate::resource_version::ParseUintError;
 
 impl Status {
-    /// `B1`: on a list, and on a get of an uncached resource.
+    /// `CONC-B1`: on a list, and on a get of an uncached resource.
     #[must_use]
     pub fn invalid_resource_version(error: &ParseUintError) -> Self {
         Self::bad_request(format!(
@@ -14,19 +14,19 @@ impl Status {
         ))
     }
 
-    /// `B2`
+    /// `CONC-B2`
     #[must_use]
     pub fn resource_version_with_continue() -> Self {
         Self::bad_request("specifying resource version is not allowed when using continue")
     }
 
-    /// `B3`
+    /// `CONC-B3`
     #[must_use]
     pub fn invalid_continue_token(error: &ContinueTokenError) -> Self {
         Self::bad_request(format!("invalid continue token: {error}"))
     }
 
-    /// `G1`
+    /// `CONC-G1`
     #[must_use]
     pub fn list_expired() -> Self {
         Self::failure(
@@ -35,7 +35,7 @@ impl Status {
         )
     }
 
-    /// `G2`: `fresh` is a token for the rest of the list at the latest revision.
+    /// `CONC-G2`: `fresh` is a token for the rest of the list at the latest revision.
     #[must_use]
     pub fn continue_expired(fresh: &str) -> Self {
         let mut status = Self::failure(
@@ -51,7 +51,7 @@ impl Status {
         status
     }
 
-    /// `G3`: `oldest` is the oldest revision a watch is accepted from.
+    /// `CONC-G3`: `oldest` is the oldest revision a watch is accepted from.
     #[must_use]
     pub fn too_old_resource_version(asked: u64, oldest: u64) -> Self {
         Self::failure(
@@ -60,7 +60,7 @@ impl Status {
         )
     }
 
-    /// `G4`: `G3` for uncached resources.
+    /// `CONC-G4`: `CONC-G3` for uncached resources.
     #[must_use]
     pub fn watch_expired() -> Self {
         Self::failure(
@@ -69,8 +69,8 @@ impl Status {
         )
     }
 
-    /// `T1`: the revision does not exist yet. `retry_after_seconds` is 1 from a cache, 0 (absent)
-    /// from a store.
+    /// `CONC-T1`: the revision does not exist yet. `retry_after_seconds` is 1 from a cache,
+    /// 0 (absent) from a store.
     #[must_use]
     pub fn too_large_resource_version(asked: u64, current: u64, retry_after_seconds: u32) -> Self {
         let message = format!("Too large resource version: {asked}, current: {current}");
@@ -81,25 +81,25 @@ impl Status {
         })
     }
 
-    /// `Q1`
+    /// `CONC-Q1`
     #[must_use]
     pub fn storage_initializing(retry_after_seconds: u32) -> Self {
         Self::too_many_requests("storage is (re)initializing", retry_after_seconds)
     }
 
-    /// `X1`
+    /// `CONC-X1`
     #[must_use]
     pub fn resource_version_on_create() -> Self {
         Self::without_reason("resourceVersion should not be set on objects to be created")
     }
 
-    /// `X2`: as `B1`, but on a watch, or on a get of a cached resource.
+    /// `CONC-X2`: as `CONC-B1`, but on a watch, or on a get of a cached resource.
     #[must_use]
     pub fn invalid_resource_version_internal(error: &ParseUintError) -> Self {
         Self::without_reason(field_message(error))
     }
 
-    /// `X3`: in the body of an update or patch.
+    /// `CONC-X3`: in the body of an update or patch.
     #[must_use]
     pub fn invalid_resource_version_in_body(error: &ParseUintError) -> Self {
         Self::without_reason(error.to_string())

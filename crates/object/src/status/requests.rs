@@ -1,4 +1,4 @@
-//! Errors of requests that do not depend on a stored object (wire.md §3.6).
+//! Errors of requests that do not depend on a stored object (WIRE §3.6).
 
 use super::conflicts::details_of;
 use super::{Cause, Details, Reason, Status};
@@ -40,7 +40,7 @@ impl Status {
         Self::failure(Reason::BadRequest, message)
     }
 
-    /// `B4`
+    /// `CONC-B4`
     #[must_use]
     pub fn name_mismatch(in_body: &str, in_url: &str) -> Self {
         Self::bad_request(format!(
@@ -56,7 +56,7 @@ impl Status {
         ))
     }
 
-    /// `B4`
+    /// `CONC-B4`
     #[must_use]
     pub fn namespace_mismatch() -> Self {
         Self::bad_request(
@@ -175,7 +175,7 @@ impl Status {
         Self::failure(Reason::Forbidden, message).with_details(details_of(resource, name))
     }
 
-    /// 403 (§2.5): the namespace is terminating, so nothing can be created in it.
+    /// 403 (CONC §2.5): the namespace is terminating, so nothing can be created in it.
     #[must_use]
     pub fn namespace_terminating(resource: ResourceName<'_>, name: &str, namespace: &str) -> Self {
         let text = format!(

@@ -47,13 +47,13 @@ fn status_of_write_errors_matches_catalogue() {
     let conflict = r#""message":"Operation cannot be fulfilled on"#;
     let by_kind = r#""reason":"Conflict","details":{"name":"n","group":"coordination.k8s.io","kind":"Lease"}"#;
     check(
-        "A1",
+        "CONC-A1",
         &Status::already_exists(CONFIG_MAP, "n"),
         409,
         &format!(r#""message":"configmaps \"n\" already exists","reason":"AlreadyExists",{core}"#),
     );
     check(
-        "A1 in a group",
+        "CONC-A1 in a group",
         &Status::already_exists(LEASE, "n"),
         409,
         &format!(
@@ -61,7 +61,7 @@ fn status_of_write_errors_matches_catalogue() {
         ),
     );
     check(
-        "A1 terminating",
+        "CONC-A1 terminating",
         &Status::already_exists_terminating(CONFIG_MAP, "n"),
         409,
         &format!(
@@ -69,13 +69,13 @@ fn status_of_write_errors_matches_catalogue() {
         ),
     );
     check(
-        "A2",
+        "CONC-A2",
         &Status::already_exists(CONFIG_MAP, "n").into_generate_name_conflict(),
         409,
         r#""message":"configmaps \"n\" already exists, the server was not able to generate a unique name for the object","reason":"AlreadyExists","details":{"name":"n","kind":"configmaps","retryAfterSeconds":1}"#,
     );
     check(
-        "C1",
+        "CONC-C1",
         &Status::object_modified(LEASE, "n"),
         409,
         &format!(
@@ -83,7 +83,7 @@ fn status_of_write_errors_matches_catalogue() {
         ),
     );
     check(
-        "C2",
+        "CONC-C2",
         &Status::uid_mismatch(CONFIG_MAP, "n", "/registry/configmaps/s/n", UIDS),
         409,
         &format!(
@@ -91,7 +91,7 @@ fn status_of_write_errors_matches_catalogue() {
         ),
     );
     check(
-        "C3",
+        "CONC-C3",
         &Status::uid_without_object(CONFIG_MAP, "n", "U"),
         409,
         &format!(
@@ -104,7 +104,7 @@ fn status_of_write_errors_matches_catalogue() {
         field: ".data.a".into(),
     };
     check(
-        "C4",
+        "CONC-C4",
         &Status::apply_conflict(
             "Apply failed with 1 conflict: conflict with \"m\": .data.a",
             vec![cause],
@@ -113,7 +113,7 @@ fn status_of_write_errors_matches_catalogue() {
         r#""message":"Apply failed with 1 conflict: conflict with \"m\": .data.a","reason":"Conflict","details":{"causes":[{"reason":"FieldManagerConflict","message":"conflict with \"m\"","field":".data.a"}]}"#,
     );
     check(
-        "C5",
+        "CONC-C5",
         &Status::delete_uid_mismatch(LEASE, "n", UIDS),
         409,
         &format!(
@@ -121,7 +121,7 @@ fn status_of_write_errors_matches_catalogue() {
         ),
     );
     check(
-        "C6",
+        "CONC-C6",
         &Status::delete_resource_version_mismatch(LEASE, "n", "5", 7),
         409,
         &format!(
@@ -129,7 +129,7 @@ fn status_of_write_errors_matches_catalogue() {
         ),
     );
     check(
-        "N1",
+        "CONC-N1",
         &Status::not_found(LEASE, "n"),
         404,
         &format!(
@@ -141,7 +141,7 @@ fn status_of_write_errors_matches_catalogue() {
 #[test]
 fn status_of_invalid_objects_matches_catalogue() {
     check(
-        "I1",
+        "CONC-I1",
         &Status::resource_version_required(LEASE, "n"),
         422,
         r#""message":"leases.coordination.k8s.io \"n\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update","reason":"Invalid","details":{"name":"n","group":"coordination.k8s.io","kind":"leases","causes":[{"reason":"FieldValueInvalid","message":"Invalid value: 0: must be specified for an update","field":"metadata.resourceVersion"}]}"#,
@@ -151,7 +151,7 @@ fn status_of_invalid_objects_matches_catalogue() {
         r#"{{"reason":"FieldValueForbidden","message":"{text}","field":"metadata.finalizers"}}"#
     );
     check(
-        "I2",
+        "CONC-I2",
         &Status::finalizers_added_while_deleting(CONFIG_MAP, "n", &["f"]),
         422,
         &format!(
@@ -159,7 +159,7 @@ fn status_of_invalid_objects_matches_catalogue() {
         ),
     );
     check(
-        "I3",
+        "CONC-I3",
         &Status::patch_rejected(),
         422,
         r#""message":"the server rejected our request due to an error in our request","reason":"Invalid","details":{}"#,
@@ -182,28 +182,28 @@ fn status_of_list_option_errors_matches_catalogue() {
     let forbidden = |text: &str| format!("Forbidden: {text}");
     for (id, error, field, reason, text) in [
         (
-            "F1",
+            "CONC-F1",
             E::MatchWithoutRevision,
             "resourceVersionMatch",
             "FieldValueForbidden",
             forbidden("resourceVersionMatch is forbidden unless resourceVersion is provided"),
         ),
         (
-            "F2",
+            "CONC-F2",
             E::MatchWithContinue,
             "resourceVersionMatch",
             "FieldValueForbidden",
             forbidden("resourceVersionMatch is forbidden when continue is provided"),
         ),
         (
-            "F3",
+            "CONC-F3",
             E::ExactAtZero,
             "resourceVersionMatch",
             "FieldValueForbidden",
             forbidden(r#"resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\""#),
         ),
         (
-            "F4",
+            "CONC-F4",
             E::UnknownMatch("Foo".into()),
             "resourceVersionMatch",
             "FieldValueNotSupported",
@@ -211,7 +211,7 @@ fn status_of_list_option_errors_matches_catalogue() {
                 .into(),
         ),
         (
-            "F5",
+            "CONC-F5",
             E::InitialEventsOnList,
             "sendInitialEvents",
             "FieldValueForbidden",
@@ -262,13 +262,13 @@ fn status_of_list_and_watch_errors_matches_catalogue() {
     let bad = r#""reason":"BadRequest""#;
     let abc = r#"resourceVersion: Invalid value: \"abc\": strconv.ParseUint: parsing \"abc\": invalid syntax"#;
     check(
-        "B1",
+        "CONC-B1",
         &Status::invalid_resource_version(&malformed()),
         400,
         &format!(r#""message":"invalid resource version: {abc}",{bad}"#),
     );
     check(
-        "B2",
+        "CONC-B2",
         &Status::resource_version_with_continue(),
         400,
         &format!(
@@ -276,7 +276,7 @@ fn status_of_list_and_watch_errors_matches_catalogue() {
         ),
     );
     check(
-        "B3",
+        "CONC-B3",
         &Status::invalid_continue_token(&ContinueToken::decode("%").unwrap_err()),
         400,
         &format!(
@@ -284,7 +284,7 @@ fn status_of_list_and_watch_errors_matches_catalogue() {
         ),
     );
     check(
-        "B4 name",
+        "CONC-B4 name",
         &Status::name_mismatch("x", "y"),
         400,
         &format!(
@@ -292,7 +292,7 @@ fn status_of_list_and_watch_errors_matches_catalogue() {
         ),
     );
     check(
-        "B4 namespace",
+        "CONC-B4 namespace",
         &Status::namespace_mismatch(),
         400,
         &format!(
@@ -301,56 +301,56 @@ fn status_of_list_and_watch_errors_matches_catalogue() {
     );
     let expired = r#""reason":"Expired""#;
     check(
-        "G1",
+        "CONC-G1",
         &Status::list_expired(),
         410,
         &format!(r#""message":"The resourceVersion for the provided list is too old.",{expired}"#),
     );
     check(
-        "G3",
+        "CONC-G3",
         &Status::too_old_resource_version(1, 941),
         410,
         &format!(r#""message":"too old resource version: 1 (941)",{expired}"#),
     );
     check(
-        "G4",
+        "CONC-G4",
         &Status::watch_expired(),
         410,
         &format!(r#""message":"The resourceVersion for the provided watch is too old.",{expired}"#),
     );
     let too_large = r#""message":"Timeout: Too large resource version: 9, current: 7","reason":"Timeout","details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}]"#;
     check(
-        "T1 from a cache",
+        "CONC-T1 from a cache",
         &Status::too_large_resource_version(9, 7, 1),
         504,
         &format!(r#"{too_large},"retryAfterSeconds":1}}"#),
     );
     check(
-        "T1 from a store",
+        "CONC-T1 from a store",
         &Status::too_large_resource_version(9, 7, 0),
         504,
         &format!("{too_large}}}"),
     );
     check(
-        "Q1",
+        "CONC-Q1",
         &Status::storage_initializing(1),
         429,
         r#""message":"storage is (re)initializing","reason":"TooManyRequests","details":{"retryAfterSeconds":1}"#,
     );
     check(
-        "X1",
+        "CONC-X1",
         &Status::resource_version_on_create(),
         500,
         r#""message":"resourceVersion should not be set on objects to be created""#,
     );
     check(
-        "X2",
+        "CONC-X2",
         &Status::invalid_resource_version_internal(&malformed()),
         500,
         &format!(r#""message":"{abc}""#),
     );
     check(
-        "X3",
+        "CONC-X3",
         &Status::invalid_resource_version_in_body(&malformed()),
         500,
         r#""message":"strconv.ParseUint: parsing \"abc\": invalid syntax""#,

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Assertion 11.
+    /// EXT-11.
     #[test]
     fn schema_defaults_must_validate_in_place() {
         let schema = Structural::from_json(&json!({"type": "object", "properties": {

@@ -110,7 +110,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Assertions 37 and 38.
+    /// EXT-37, EXT-38.
     #[test]
     fn duplicate_list_items_are_reported() {
         let schema = Structural::from_json(&json!({"type": "object", "properties": {

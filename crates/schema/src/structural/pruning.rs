@@ -177,7 +177,7 @@ mod tests {
         );
     }
 
-    /// Assertion 31: unknown fields are preserved, but declared fields below them are pruned again.
+    /// EXT-31: unknown fields are preserved, but declared fields below them are pruned again.
     #[test]
     fn pruning_keeps_preserved_unknown_fields() {
         check(

@@ -408,7 +408,7 @@ mod tests {
         assert_eq!(texts, expected, "{schema}");
     }
 
-    /// Assertions 6, 9 and 10.
+    /// EXT-6, EXT-9, EXT-10.
     #[test]
     fn non_structural_schemas_are_refused() {
         check(

@@ -196,6 +196,7 @@ mod tests {
         Ok(format!("{} {}", user.name, user.groups.join(" ")))
     }
 
+    /// IDENT-1, IDENT-2.
     #[test]
     fn authentication_prefers_certificate_then_bearer_token() {
         let by_certificate = |expires| ConnectionIdentity::Certificate {

@@ -1,4 +1,4 @@
-//! Request metrics, under upstream's names (wire §4.2).
+//! Request metrics, under upstream's names (WIRE §4.2).
 //!
 //! A request finds its series by a hash of its labels; the label text is rendered only for the
 //! first request of a series. Labels are bounded: a path is counted under its resource only if that
@@ -316,9 +316,9 @@ mod tests {
     use crate::access::with_request_meta;
     use http::Method;
 
-    /// Checklist 88: the nine labels.
+    /// WIRE-88: the nine labels.
     #[test]
-    fn request_metrics_have_the_nine_upstream_labels_88() {
+    fn request_metrics_have_the_nine_upstream_labels() {
         let metrics = RequestMetrics::new(UnixMillis(0));
         let path = "/apis/apps/v1/namespaces/a/deployments/b/status";
         for (code, millis) in [(200, 20), (404, 1)] {

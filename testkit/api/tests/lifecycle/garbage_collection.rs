@@ -13,8 +13,9 @@ fn finalizers(object: &Value) -> Vec<&str> {
         .collect()
 }
 
+/// EXT-80.
 #[tokio::test(flavor = "multi_thread")]
-async fn foreground_deletion_waits_for_blocking_dependents_e80() {
+async fn foreground_deletion_waits_for_blocking_dependents() {
     let world = LifecycleFixture::start().await;
     let owner = world.config_map("default", "owner", json!([])).await;
     let held = json!([owned_by(&owner, true)]);
@@ -55,8 +56,9 @@ async fn foreground_deletion_waits_for_blocking_dependents_e80() {
     }
 }
 
+/// EXT-81.
 #[tokio::test(flavor = "multi_thread")]
-async fn orphaned_dependents_survive_owner_deletion_e81() {
+async fn orphaned_dependents_survive_owner_deletion() {
     let world = LifecycleFixture::start().await;
     let owner = world.config_map("default", "owner", json!([])).await;
     for name in ["a", "b"] {
@@ -79,8 +81,9 @@ async fn orphaned_dependents_survive_owner_deletion_e81() {
     }
 }
 
+/// EXT-82.
 #[tokio::test(flavor = "multi_thread")]
-async fn background_deletion_removes_owner_then_dependents_e82() {
+async fn background_deletion_removes_owner_then_dependents() {
     let world = LifecycleFixture::start().await;
     let owner = world.config_map("default", "owner", json!([])).await;
     let middle = json!([owned_by(&owner, true)]);
@@ -104,8 +107,9 @@ async fn background_deletion_removes_owner_then_dependents_e82() {
         .await;
 }
 
+/// EXT-83.
 #[tokio::test(flavor = "multi_thread")]
-async fn dependent_with_a_remaining_owner_is_kept_e83() {
+async fn dependent_with_a_remaining_owner_is_kept() {
     let world = LifecycleFixture::start().await;
     let one = world.config_map("default", "one", json!([])).await;
     let two = world.config_map("default", "two", json!([])).await;
@@ -129,8 +133,9 @@ async fn dependent_with_a_remaining_owner_is_kept_e83() {
         .await;
 }
 
+/// EXT-84.
 #[tokio::test(flavor = "multi_thread")]
-async fn dependent_with_missing_owner_is_collected_e84() {
+async fn dependent_with_missing_owner_is_collected() {
     let world = LifecycleFixture::start().await;
     let owner = world.config_map("default", "owner", json!([])).await;
     let mut absent = owned_by(&owner, false);
@@ -167,8 +172,9 @@ async fn dependent_with_missing_owner_is_collected_e84() {
     );
 }
 
+/// EXT-85.
 #[tokio::test(flavor = "multi_thread")]
-async fn cross_namespace_owner_counts_as_missing_e85() {
+async fn cross_namespace_owner_counts_as_missing() {
     let world = LifecycleFixture::start().await;
     world.namespace("elsewhere").await;
     let owner = world.config_map("elsewhere", "owner", json!([])).await;
@@ -195,8 +201,9 @@ async fn cross_namespace_owner_counts_as_missing_e85() {
     assert!(world.get("/api/v1/nodes/n").await.is_some());
 }
 
+/// EXT-86.
 #[tokio::test(flavor = "multi_thread")]
-async fn job_deletion_orphans_pods_by_default_and_warns_e86() {
+async fn job_deletion_orphans_pods_by_default_and_warns() {
     let world = LifecycleFixture::start().await;
     let container = json!([{"name": "c", "image": "i"}]);
     let spec = json!({"restartPolicy": "Never", "containers": container});

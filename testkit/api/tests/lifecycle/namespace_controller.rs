@@ -76,8 +76,9 @@ async fn no_object_outlives_namespace_deletion() {
     }
 }
 
+/// EXT-91.
 #[tokio::test(flavor = "multi_thread")]
-async fn namespace_conditions_report_remaining_content_e91() {
+async fn namespace_conditions_report_remaining_content() {
     let world = LifecycleFixture::start().await;
     world.namespace("held").await;
     let object = json!({"metadata": {"name": "a", "finalizers": ["example.com/hold"]}});
@@ -109,8 +110,9 @@ async fn namespace_conditions_report_remaining_content_e91() {
     world.wait_until_gone(&namespace("held")).await;
 }
 
+/// EXT-92.
 #[tokio::test(flavor = "multi_thread")]
-async fn namespace_finalize_removes_namespace_with_content_left_e92() {
+async fn namespace_finalize_removes_namespace_with_content_left() {
     let world = LifecycleFixture::start().await;
     world.namespace("ended").await;
     let object = json!({"metadata": {"name": "a", "finalizers": ["example.com/hold"]}});
@@ -130,8 +132,9 @@ async fn namespace_finalize_removes_namespace_with_content_left_e92() {
     world.wait_until_gone(&namespace("ended")).await;
 }
 
+/// EXT-93.
 #[tokio::test(flavor = "multi_thread")]
-async fn namespace_gets_default_service_account_and_root_ca_e93() {
+async fn namespace_gets_default_service_account_and_root_ca() {
     let world = LifecycleFixture::start().await;
     world.namespace("new").await;
     let account = "/api/v1/namespaces/new/serviceaccounts/default";

@@ -28,6 +28,7 @@ async fn history_is_consistent_in_memory() {
     run_scenario(plan, one(TestEngine::Memory).await).await;
 }
 
+/// Shows G29.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn history_is_consistent_in_memory_with_cut_connections() {
     let plan = HttpScenarioPlan {
@@ -81,6 +82,7 @@ async fn history_is_consistent_on_etcd_with_cut_connections() {
     run_scenario(plan, one(TestEngine::EtcdFacade).await).await;
 }
 
+/// Shows G23.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn history_is_consistent_with_two_servers_on_etcd() {
     let plan = HttpScenarioPlan {

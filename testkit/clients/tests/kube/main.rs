@@ -1,7 +1,7 @@
 //! kube-rs against a whole server: its API, its watcher, its reflector; on wires that
 //! break, and across compactions.
 //!
-//! It sends no Accept, and reads JSON (wire 94).
+//! It sends no Accept, and reads JSON (WIRE-94).
 
 mod churn;
 mod compaction;

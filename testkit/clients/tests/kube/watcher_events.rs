@@ -1,4 +1,4 @@
-//! The watcher sees everything that happens, once, in order.
+//! The watcher sees everything that happens, once, in order. CONC-113.
 
 use crate::fixture::{CHURN, KubeFixture, listing, streaming};
 use kube::runtime::watcher::Config;
@@ -26,6 +26,7 @@ async fn with_cut_wires(engine: TestEngine, config: Config) {
     assert_eq!((account.relists(), account.gone), (1, 0));
 }
 
+/// Shows G25.
 async fn listed(engine: TestEngine) {
     undisturbed(engine, listing()).await;
 }

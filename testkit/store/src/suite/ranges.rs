@@ -236,6 +236,7 @@ pub(super) async fn range_filters_by_min_and_max_revision(scope: KeyScope) {
     assert_eq!((names, more, count), (vec!["b".to_owned()], true, 3));
 }
 
+/// Shows G7.
 pub(super) async fn every_retained_revision_can_be_read(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("b", "1").await;

@@ -7,6 +7,7 @@ use optik_store::{
     Compare, KeyRange, Op, Origin, Put, RangeQuery, Revision, Txn, TxnError, WatchFrom,
 };
 
+/// Shows G1.
 pub(super) async fn transaction_takes_one_revision(scope: KeyScope) {
     assert_eq!(scope.put("a", "1").await, scope.revision_at(1));
     let ops = ["b", "c", "d"].map(|name| scope.put_op(name, "2"));
@@ -99,6 +100,7 @@ pub(super) async fn put_with_ignore_value_or_ignore_lease_keeps_it(scope: KeySco
     assert_eq!(scope.describe(&a), "a=2 @+3 (created +1, version 3)");
 }
 
+/// Shows G5.
 pub(super) async fn acknowledged_write_is_in_every_later_read(scope: KeyScope) {
     for number in 1..=50 {
         let written = scope.put("a", &number.to_string()).await;

@@ -34,6 +34,7 @@ pub(super) async fn snapshot_is_immutable(scope: KeyScope) {
     assert_eq!(error, RangeError::Future { newest });
 }
 
+/// Shows G6.
 pub(super) async fn snapshot_survives_compaction(scope: KeyScope) {
     scope.put("a", "1").await;
     scope.put("gone", "1").await;

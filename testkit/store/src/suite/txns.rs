@@ -369,6 +369,7 @@ async fn increment(scope: &KeyScope) {
     }
 }
 
+/// Shows G3.
 pub(super) async fn concurrent_increments_lose_no_update(scope: KeyScope) {
     let tasks = (0..8).map(|_| {
         let scope = scope.clone();

@@ -35,6 +35,7 @@ async fn expect_only(scope: &KeyScope, watch: &mut Watch, last: &str) {
     );
 }
 
+/// Shows G14.
 pub(super) async fn watch_sees_only_its_keys(scope: KeyScope) {
     let mut one = scope.watch(scope.single_key("d/a"), WatchFrom::Now);
     let mut under = scope.watch(scope.prefix("d/"), WatchFrom::Now);
@@ -113,6 +114,7 @@ async fn revisions(watch: &mut Watch, last: u64) -> Vec<u64> {
     seen
 }
 
+/// Shows G8.
 pub(super) async fn watch_sees_same_sequence_from_every_start(scope: KeyScope) {
     // Watches start before, while and after the commits they ask for are made.
     const COMMITS: u64 = 200;
@@ -141,6 +143,7 @@ pub(super) async fn watch_sees_same_sequence_from_every_start(scope: KeyScope) {
     }
 }
 
+/// Shows G15.
 pub(super) async fn watch_events_carry_previous_value(scope: KeyScope) {
     let mut live = scope.watch(scope.all_keys(), WatchFrom::Now);
     describe(&scope).await;
@@ -178,6 +181,7 @@ const SEVERAL: [&str; 5] = [
     "e/a gone @+3 was e/a=1 @+2 (created +2, version 1)",
 ];
 
+/// Shows G10.
 pub(super) async fn watch_delivers_commit_in_one_batch(scope: KeyScope) {
     let from = WatchFrom::Revision(scope.revision_at(3));
     let mut live = scope.watch(scope.all_keys(), from);
@@ -246,6 +250,7 @@ pub(super) async fn watch_progress_covers_dispatched_commits(scope: KeyScope) {
     );
 }
 
+/// Shows G13.
 pub(super) async fn watch_progress_waits_for_the_reader(scope: KeyScope) {
     let mut watch = scope.watch(scope.all_keys(), WatchFrom::Now);
     let revision = scope.put("a", "1").await;
@@ -303,6 +308,7 @@ pub(super) async fn dropped_watch_does_not_affect_others(scope: KeyScope) {
     assert_eq!(scope.events(&mut kept, 2).await, &STORY[..2]);
 }
 
+/// Shows G11.
 pub(super) async fn watch_far_behind_catches_up_from_history(scope: KeyScope) {
     // More than any mailbox holds. Every other commit is for somebody else.
     const COMMITS: u64 = 2600;

@@ -49,6 +49,7 @@ const PLAN: StoreScenarioPlan = StoreScenarioPlan {
     compaction: Compaction::Never,
 };
 
+/// Shows G2.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn concurrent_history_is_consistent_in_memory() {
     let plan = StoreScenarioPlan {
@@ -71,6 +72,7 @@ async fn concurrent_history_is_consistent_in_memory_with_compaction() {
     run_scenario(plan, [in_memory_on_client_runtime]).await;
 }
 
+/// Shows G4, G12.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn concurrent_history_is_consistent_on_disk_with_restart() {
     let directory = tempfile::tempdir().expect("a directory");

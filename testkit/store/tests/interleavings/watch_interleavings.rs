@@ -108,6 +108,7 @@ fn read_to_the_end(watch: &mut Watch) -> Vec<u64> {
     }
 }
 
+/// Shows G9.
 #[test]
 fn watch_sees_every_commit_once_from_any_start() {
     explore(|| {

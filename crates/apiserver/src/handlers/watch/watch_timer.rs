@@ -76,9 +76,9 @@ mod tests {
     use optik_platform::SeededEntropy;
     use std::future::poll_fn;
 
-    /// Checklist 98: near 60, 120 and 148 s of 150.
+    /// CONC-98: near 60, 120 and 148 s of 150.
     #[tokio::test(start_paused = true)]
-    async fn watch_timer_schedules_bookmarks_98() {
+    async fn watch_timer_schedules_bookmarks() {
         let began = Instant::now();
         let mut schedule = WatchTimer::new(Some(150), &SeededEntropy::new(1));
         let mut times = Vec::new();

@@ -1,4 +1,4 @@
-//! Objects that go away, at once or in steps (§2.5).
+//! Objects that go away, at once or in steps (CONC §2.5).
 
 use crate::admission::namespace_lifecycle::IMMORTAL_NAMESPACES;
 use crate::encoding::encode_pool::EncodePool;

@@ -1,4 +1,4 @@
-//! Metadata that the server makes, keeps or refuses (§7).
+//! Metadata that the server makes, keeps or refuses (CONC §7).
 
 use crate::registry::served_resource::ServedResource;
 use optik_catalog::NameRule;

@@ -1,4 +1,4 @@
-//! The rules for definitions (extension §1.2), in the order and the words of upstream.
+//! The rules for definitions (EXT §1.2), in the order and the words of upstream.
 
 use crate::registry::crd::condition_helpers;
 use crate::registry::crd::custom_resource_definition::{strs_of, versions};

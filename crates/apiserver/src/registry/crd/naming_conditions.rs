@@ -185,7 +185,7 @@ mod tests {
         list.map(|c| brief(c).replace('"', "")).collect()
     }
 
-    /// Assertions 14 and 15 of the contract.
+    /// EXT-14, EXT-15.
     #[test]
     fn conflicting_crd_names_are_not_accepted_until_the_first_crd_is_gone() {
         let now = Timestamp::from_seconds(0);
