@@ -8,6 +8,7 @@ mod bootstrap;
 mod catalog;
 mod columns;
 mod compat;
+mod contract;
 mod flags;
 mod openapi;
 mod protobuf;

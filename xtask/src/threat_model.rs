@@ -113,11 +113,17 @@ mod tests {
         );
         for (row, complaint) in [
             ("| `x` (1) | `a/b.rs`: `a_flood`, `other` |", ""),
-            ("| a | suite: `guards::an_eviction`; `cargo xtask` |", ""),
+            (
+                "| a | suite: `admission_plugins::an_eviction`; `cargo xtask` |",
+                "",
+            ),
             ("| a | `a/b.rs` |", "a row without the name of a test"),
             ("| `other` | none |", "a row without the name of a test"),
             ("| a | `helper` |", "no test is called helper"),
-            ("| a | suite `guards::` |", "no test is called guards::"),
+            (
+                "| a | suite `admission_plugins::` |",
+                "no test is called admission_plugins::",
+            ),
         ] {
             let mut complaints = Vec::new();
             let document = format!("{TABLE}\n|---|---|\n{row}\n");

@@ -1,6 +1,6 @@
 //! Rules of the repository that no compiler checks.
 
-use crate::{Outcome, root, threat_model};
+use crate::{Outcome, contract, root, threat_model};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -183,6 +183,7 @@ pub(crate) fn run() -> Outcome {
         check_file(file, &mut complaints);
     }
     threat_model::check(&files, &mut complaints);
+    contract::check(&files, &mut complaints);
     if complaints.is_empty() {
         println!("tidy");
         Ok(())
