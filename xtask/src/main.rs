@@ -10,6 +10,7 @@ mod columns;
 mod compat;
 mod contract;
 mod flags;
+mod glossary;
 mod openapi;
 mod protobuf;
 mod record;
@@ -17,6 +18,7 @@ mod roles;
 mod schemas;
 mod threat_model;
 mod tidy;
+mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! Rules of the repository that no compiler checks.
 
-use crate::{Outcome, contract, root, threat_model};
+use crate::{Outcome, contract, glossary, root, threat_model};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -184,6 +184,7 @@ pub(crate) fn run() -> Outcome {
     }
     threat_model::check(&files, &mut complaints);
     contract::check(&files, &mut complaints);
+    glossary::check(&files, &mut complaints);
     if complaints.is_empty() {
         println!("tidy");
         Ok(())
