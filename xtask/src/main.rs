@@ -4,6 +4,7 @@
     reason = "a chore talks to the person who runs it"
 )]
 
+mod architecture;
 mod bootstrap;
 mod catalog;
 mod columns;

@@ -1,6 +1,6 @@
 //! Rules of the repository that no compiler checks.
 
-use crate::{Outcome, contract, glossary, root, threat_model};
+use crate::{Outcome, architecture, contract, glossary, root, threat_model};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -185,6 +185,7 @@ pub(crate) fn run() -> Outcome {
     threat_model::check(&files, &mut complaints);
     contract::check(&files, &mut complaints);
     glossary::check(&files, &mut complaints);
+    architecture::check(&files, &mut complaints);
     if complaints.is_empty() {
         println!("tidy");
         Ok(())
