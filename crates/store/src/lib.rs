@@ -8,6 +8,7 @@
 //! * A [`Snapshot`] is a whole state, held by a pointer. Reads never wait for writes.
 //! * A [`Watch`] hands over every commit that touches a range, in order, none left
 //!   out and none twice, from any revision that is not compacted.
+//! * A [`ListWatch`] is a state and then a watch, and begins again when it must.
 //!
 //! The crate knows nothing of JSON, HTTP or Kubernetes.
 
@@ -25,6 +26,7 @@ mod hub;
 mod index;
 mod key;
 mod lease;
+mod list_watch;
 mod mailbox;
 mod options;
 mod origin;
@@ -54,6 +56,7 @@ pub use history::{Commit, Event};
 pub use index::{LiveSize, Snapshot};
 pub use key::{Key, KeyRange};
 pub use lease::{LEASE_TTL_SECONDS_MAX, LeaseId, LeaseInfo};
+pub use list_watch::{ListWatch, ListWatchEvent};
 pub use options::{Durability, Options, Retention};
 pub use origin::Origin;
 pub use revision::Revision;
