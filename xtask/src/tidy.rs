@@ -37,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "optik-builtin",
             "optik-auth",
             "optik-catalog",
+            "optik-control-loop",
             "optik-object",
             "optik-openapi",
             "optik-patch",
@@ -53,6 +54,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &[
             "optik-auth",
             "optik-apiserver",
+            "optik-control-loop",
             "optik-object",
             "optik-platform",
             "optik-store",
@@ -77,6 +79,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "optik-store",
         &["optik-platform", "optik-etcd-api", "optik-supervisor"],
     ),
+    ("optik-control-loop", &["optik-platform", "optik-store"]),
     (
         "optik-etcd-facade",
         &[
@@ -133,6 +136,10 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     (
         "optik-store",
         &["serde_json", "hyper", "axum", "k8s-openapi", "kube"],
+    ),
+    (
+        "optik-control-loop",
+        &["serde_json", "http", "hyper", "k8s-openapi", "kube"],
     ),
     ("optik-etcd-facade", &["k8s-openapi", "kube"]),
     ("optik-auth", PURE),

@@ -1,0 +1,315 @@
+use crate::backoff::BackoffOptions;
+use crate::work_queue::{Outcome, WorkQueue};
+use optik_platform::{Monotonic, SystemEntropy};
+use optik_store::{KeyRange, ListWatch, ListWatchEvent, Snapshot, Store, WatchBatch};
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::time::{Instant, sleep, sleep_until};
+
+/// So many batches of events are handed over before a key gets its turn.
+const EVENTS_BEFORE_WORK_MAX: u32 = 64;
+
+/// What a controller has to do next.
+#[derive(Debug)]
+pub enum Step<K> {
+    /// Forget what is known, and begin with this state. The queue is empty.
+    Resync(Snapshot),
+    /// Take in what happened.
+    Changes(WatchBatch),
+    /// Reconcile these keys, and say how that ended: [`ControlLoop::finish`].
+    Work(Vec<K>),
+}
+
+/// What a controller follows, and the keys it has to reconcile.
+///
+/// Events come before work: a key is reconciled when everything that had happened by then
+/// is known.
+#[derive(Debug)]
+pub struct ControlLoop<K> {
+    list_watch: ListWatch,
+    queue: WorkQueue<K>,
+    started: Instant,
+    work_max: usize,
+    batch_delay: Option<Duration>,
+    /// Batches of events since a key had its turn.
+    events_in_a_row: u32,
+    /// Whether there was an event since the last pause.
+    is_pause_due: bool,
+}
+
+impl<K: Clone + Ord> ControlLoop<K> {
+    #[must_use]
+    pub fn new(store: &Store, ranges: impl IntoIterator<Item = KeyRange>) -> Self {
+        Self {
+            list_watch: ListWatch::new(store, ranges),
+            queue: WorkQueue::new(BackoffOptions::default(), Arc::new(SystemEntropy)),
+            started: Instant::now(),
+            work_max: 1,
+            batch_delay: None,
+            events_in_a_row: 0,
+            is_pause_due: false,
+        }
+    }
+
+    /// Hands over up to so many keys at once, for a controller that reconciles them
+    /// concurrently.
+    #[must_use]
+    pub fn with_work_max(mut self, keys: usize) -> Self {
+        self.work_max = keys;
+        self
+    }
+
+    /// Pauses after events that led to no work. A controller that watches much more than it
+    /// acts upon would be woken by every write to a busy store.
+    #[must_use]
+    pub fn with_batch_delay(mut self, delay: Duration) -> Self {
+        self.batch_delay = Some(delay);
+        self
+    }
+
+    /// Waits for what is to be done next; `None` when the store has stopped. Dropping the
+    /// future loses nothing.
+    pub async fn next(&mut self) -> Option<Step<K>> {
+        loop {
+            if let Poll::Ready(event) = self.poll_event().await {
+                return Some(self.take_in(event?));
+            }
+            let keys = self.queue.take(self.work_max, self.now());
+            if !keys.is_empty() {
+                self.events_in_a_row = 0;
+                return Some(Step::Work(keys));
+            }
+            if self.events_in_a_row >= EVENTS_BEFORE_WORK_MAX {
+                // Nothing waits for a turn here; other tasks may.
+                self.events_in_a_row = 0;
+                tokio::task::yield_now().await;
+                continue;
+            }
+            if let Some(delay) = self.batch_delay.filter(|_| self.is_pause_due) {
+                sleep(delay).await;
+                self.is_pause_due = false;
+                continue;
+            }
+            if let Some(event) = self.wait().await {
+                return Some(self.take_in(event?));
+            }
+        }
+    }
+
+    /// An event that is there already, unless it is the turn of a key.
+    async fn poll_event(&mut self) -> Poll<Option<ListWatchEvent>> {
+        if self.events_in_a_row >= EVENTS_BEFORE_WORK_MAX {
+            return Poll::Pending;
+        }
+        poll_fn(|cx| Poll::Ready(self.list_watch.poll_next(cx))).await
+    }
+
+    /// Waits for an event or for a key to be due. `None` if it is a key.
+    async fn wait(&mut self) -> Option<Option<ListWatchEvent>> {
+        let started = self.started;
+        let due = self.queue.next_due();
+        let due = async {
+            match due {
+                Some(due) => sleep_until(started + due.since(Monotonic::default())).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            event = self.list_watch.next() => Some(event),
+            () = due => None,
+        }
+    }
+
+    fn take_in(&mut self, event: ListWatchEvent) -> Step<K> {
+        self.events_in_a_row += 1;
+        match event {
+            ListWatchEvent::Resync(state) => {
+                self.queue.clear();
+                Step::Resync(state)
+            }
+            ListWatchEvent::Changes(batch) => {
+                self.is_pause_due = true;
+                Step::Changes(batch)
+            }
+        }
+    }
+
+    fn now(&self) -> Monotonic {
+        Monotonic::default().plus(self.started.elapsed())
+    }
+
+    /// A key to be reconciled now.
+    pub fn add(&mut self, key: K) {
+        self.queue.add(key);
+    }
+
+    /// A key to be reconciled after `delay`, unless it is queued for an earlier time.
+    pub fn add_after(&mut self, key: K, delay: Duration) {
+        let time = self.now().plus(delay);
+        self.queue.add_at(key, time);
+    }
+
+    /// A key that there is no reason to reconcile any more.
+    pub fn forget(&mut self, key: &K) {
+        self.queue.forget(key);
+    }
+
+    /// What became of a key that was handed over as work.
+    pub fn finish(&mut self, key: K, outcome: Outcome<K>) {
+        let now = self.now();
+        self.queue.finish(key, outcome, now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_store::{Options, Origin, Put, Revision, Txn};
+
+    fn store() -> Store {
+        Store::open(Options::ephemeral()).expect("it is in memory")
+    }
+
+    async fn put(store: &Store, key: &str) -> Revision {
+        let txn = Txn::put(Put::new(key, "x"));
+        let done = store.commit(txn, Origin::default()).await;
+        done.expect("an open store takes writes").revision
+    }
+
+    /// Puts, and waits until watches have it.
+    async fn put_and_dispatch(store: &Store, key: &str) {
+        let revision = put(store, key).await;
+        store.wait_dispatched(revision).await;
+    }
+
+    fn follow(store: &Store) -> ControlLoop<String> {
+        ControlLoop::new(store, [KeyRange::prefix("a/")])
+    }
+
+    /// The next step in a word; events and states put their keys into the queue.
+    async fn step(control: &mut ControlLoop<String>) -> String {
+        let name = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        match control.next().await {
+            None => "end".into(),
+            Some(Step::Resync(state)) => {
+                for version in state.entries(&KeyRange::prefix("a/")) {
+                    control.add(name(version.key()));
+                }
+                "state".into()
+            }
+            Some(Step::Changes(batch)) => {
+                for event in batch.events() {
+                    control.add(name(event.version().key()));
+                }
+                "events".into()
+            }
+            Some(Step::Work(keys)) => keys.join(" "),
+        }
+    }
+
+    #[tokio::test]
+    async fn control_loop_lists_watches_and_works() {
+        let store = store();
+        put(&store, "a/1").await;
+        put(&store, "b/1").await;
+        let mut control = follow(&store).with_work_max(8);
+        assert_eq!(step(&mut control).await, "state");
+        assert_eq!(step(&mut control).await, "a/1");
+        control.finish("a/1".into(), Outcome::Done);
+        put_and_dispatch(&store, "a/2").await;
+        put_and_dispatch(&store, "b/2").await;
+        put_and_dispatch(&store, "a/1").await;
+        assert_eq!(step(&mut control).await, "events");
+        assert_eq!(step(&mut control).await, "a/1 a/2");
+        store.close().await;
+        assert_eq!(step(&mut control).await, "end");
+    }
+
+    /// What is reconciled is judged by everything that had happened by then.
+    #[tokio::test]
+    async fn events_come_before_work() {
+        let store = store();
+        let mut control = follow(&store);
+        assert_eq!(step(&mut control).await, "state");
+        control.add("a/0".into());
+        put_and_dispatch(&store, "a/1").await;
+        assert_eq!(step(&mut control).await, "events");
+        assert_eq!(step(&mut control).await, "a/0");
+    }
+
+    #[tokio::test]
+    async fn endless_events_do_not_keep_work_waiting() {
+        let store = store();
+        let mut control = follow(&store);
+        assert_eq!(step(&mut control).await, "state");
+        for number in 0..200 {
+            control.add("a/0".into());
+            put_and_dispatch(&store, "a/1").await;
+            if step(&mut control).await == "a/0" {
+                assert!(number > 1, "events come first");
+                return;
+            }
+        }
+        panic!("it never had its turn");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn key_that_fails_comes_again_after_its_backoff() {
+        let store = store();
+        let mut control = follow(&store);
+        assert_eq!(step(&mut control).await, "state");
+        let start = Instant::now();
+        control.finish("a/1".into(), Outcome::Retry);
+        assert_eq!(step(&mut control).await, "a/1");
+        let BackoffOptions { first, .. } = BackoffOptions::default();
+        let waited = start.elapsed();
+        assert!(waited >= first / 2 && waited <= first * 2, "{waited:?}");
+        control.add_after("a/2".into(), Duration::from_secs(60));
+        assert_eq!(step(&mut control).await, "a/2");
+        assert!(start.elapsed() >= Duration::from_secs(60));
+    }
+
+    /// An event does not wait for a key that waits.
+    #[tokio::test]
+    async fn event_interrupts_the_wait_for_a_key() {
+        let store = store();
+        let mut control = follow(&store);
+        assert_eq!(step(&mut control).await, "state");
+        control.add_after("a/1".into(), Duration::from_secs(3600));
+        let (seen, _) = tokio::join!(step(&mut control), put(&store, "a/2"));
+        assert_eq!(seen, "events");
+        assert_eq!(step(&mut control).await, "a/2");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn batch_delay_applies_only_after_events_without_work() {
+        let delay = Duration::from_millis(10);
+        let store = store();
+        let mut control = follow(&store).with_batch_delay(delay);
+        assert_eq!(step(&mut control).await, "state");
+        put_and_dispatch(&store, "a/1").await;
+        let start = Instant::now();
+        assert_eq!(step(&mut control).await, "events");
+        assert_eq!(step(&mut control).await, "a/1");
+        assert_eq!(start.elapsed(), Duration::ZERO, "there was work");
+        put_and_dispatch(&store, "a/1").await;
+        assert!(matches!(control.next().await, Some(Step::Changes(_))));
+        let start = Instant::now();
+        control.add_after("a/2".into(), Duration::from_millis(1));
+        assert_eq!(step(&mut control).await, "a/2");
+        assert!(start.elapsed() >= delay, "there was none");
+    }
+
+    #[tokio::test]
+    async fn resync_empties_the_queue() {
+        let store = store();
+        let mut control = follow(&store);
+        control.add("a/stale".into());
+        assert_eq!(step(&mut control).await, "state");
+        put_and_dispatch(&store, "a/1").await;
+        assert_eq!(step(&mut control).await, "events");
+        assert_eq!(step(&mut control).await, "a/1");
+    }
+}
