@@ -15,7 +15,7 @@ impl Default for BackoffOptions {
     fn default() -> Self {
         Self {
             first: Duration::from_millis(100),
-            max: Duration::from_secs(5),
+            max: Duration::from_secs(2),
         }
     }
 }

@@ -53,6 +53,13 @@ impl<K: Clone + Ord> ControlLoop<K> {
         }
     }
 
+    /// Waits so long after failures.
+    #[must_use]
+    pub fn with_backoff(mut self, backoff: BackoffOptions) -> Self {
+        self.queue = WorkQueue::new(backoff, Arc::new(SystemEntropy));
+        self
+    }
+
     /// Hands over up to so many keys at once, for a controller that reconciles them
     /// concurrently.
     #[must_use]

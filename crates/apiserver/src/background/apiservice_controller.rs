@@ -10,13 +10,12 @@ use crate::server::ApiServer;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use http::Method;
+use optik_control_loop::{ControlLoop, Outcome, Step};
 use optik_object::{Object, Timestamp, Value};
-use optik_store::{KeyRange, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_store::{KeyRange, Snapshot, Store};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::watch;
 
 const DIRECTORY: &str = "/registry/apiregistration.k8s.io/apiservices/";
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
@@ -25,7 +24,6 @@ const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 const APIREGISTRATION_GROUP: &str = "apiregistration.k8s.io";
 /// How many are written at a time: together they share the store's syncs.
 const CONCURRENT_WRITES_MAX: usize = 32;
-const RETRY_DELAY: Duration = Duration::from_millis(500);
 
 /// The least priority of built-in groups; what is not named has that of a custom group.
 const GROUP_PRIORITIES: &[(&str, u32)] = &[
@@ -89,47 +87,27 @@ pub async fn run_apiservice_controller(api: ApiServer, store: Store) {
     let mut kinds = api.watch_registry();
     kinds.mark_unchanged();
     create_api_services(&api, &store).await;
-    while let Err(WatchError::Compacted { .. }) = run(&api, &store, &mut kinds).await {
-        // Events are gone that we did not see: begin with the state again.
-    }
-}
-
-async fn run(
-    api: &ApiServer,
-    store: &Store,
-    kinds: &mut watch::Receiver<Arc<ResourceRegistry>>,
-) -> Result<(), WatchError> {
-    let mut watch = store.watch(WatchSpec {
-        range: KeyRange::prefix(DIRECTORY),
-        from: WatchFrom::Revision(store.snapshot().revision().next()),
-    })?;
+    let mut control = ControlLoop::new(&store, [KeyRange::prefix(DIRECTORY)]);
     loop {
-        let now = Arc::clone(&kinds.borrow_and_update());
-        let settled = reconcile(api, store, &now, ReconcileScope::CustomGroups).await;
-        drop(now);
-        if !wait_for_change(kinds, &mut watch, settled).await? {
-            return Ok(());
+        let step = tokio::select! {
+            step = control.next() => step,
+            changed = kinds.changed() => {
+                if changed.is_err() {
+                    return;
+                }
+                control.add(());
+                continue;
+            }
+        };
+        match step {
+            None => return,
+            Some(Step::Resync(_) | Step::Changes(_)) => control.add(()),
+            Some(Step::Work(_)) => {
+                let now = Arc::clone(&kinds.borrow_and_update());
+                let settled = reconcile(&api, &store, &now, ReconcileScope::CustomGroups).await;
+                control.finish((), Outcome::done_if(settled));
+            }
         }
-    }
-}
-
-/// Until something has changed; with something left to do, not for long. False at the
-/// end of the kinds.
-async fn wait_for_change(
-    kinds: &mut watch::Receiver<Arc<ResourceRegistry>>,
-    watch: &mut Watch,
-    settled: bool,
-) -> Result<bool, WatchError> {
-    let pause = async {
-        match settled {
-            true => std::future::pending().await,
-            false => tokio::time::sleep(RETRY_DELAY).await,
-        }
-    };
-    tokio::select! {
-        changed = kinds.changed() => Ok(changed.is_ok()),
-        batch = watch.next() => batch.map(|_| true),
-        () = pause => Ok(true),
     }
 }
 
