@@ -158,6 +158,12 @@ impl<K: Clone + Ord> ControlLoop<K> {
         self.queue.add_at(key, time);
     }
 
+    /// A key to be reconciled when `delay` has passed since the last call for it.
+    pub fn debounce(&mut self, key: K, delay: Duration) {
+        let time = self.now().plus(delay);
+        self.queue.postpone(key, time);
+    }
+
     /// A key that there is no reason to reconcile any more.
     pub fn forget(&mut self, key: &K) {
         self.queue.forget(key);

@@ -72,9 +72,14 @@ impl<K: Clone + Ord> WorkQueue<K> {
     /// A key to be reconciled at `time`, or before if it is queued for an earlier time.
     pub fn add_at(&mut self, key: K, time: Monotonic) {
         let is_earlier = self.due.get(&key).is_some_and(|due| *due <= time);
-        if is_earlier || self.ready.contains(&key) {
-            return;
+        if !is_earlier && !self.ready.contains(&key) {
+            self.postpone(key, time);
         }
+    }
+
+    /// A key to be reconciled at `time`, and not before.
+    pub fn postpone(&mut self, key: K, time: Monotonic) {
+        self.ready.remove(&key);
         self.remove_delayed(&key);
         self.due.insert(key.clone(), time);
         self.delayed.insert((time, key));
@@ -233,6 +238,16 @@ mod tests {
         assert_eq!(queue.take(10, at(20)), ["b"]);
         assert_eq!(queue.take(10, at(50)), ["a"]);
         assert!(queue.is_empty());
+    }
+
+    #[test]
+    fn postponed_key_waits_for_the_last_time_asked_for() {
+        let mut queue = queue();
+        queue.add("a");
+        queue.postpone("a", at(50));
+        queue.postpone("a", at(100));
+        assert!(queue.take(10, at(99)).is_empty());
+        assert_eq!(queue.take(10, at(100)), ["a"]);
     }
 
     #[test]
