@@ -1,10 +1,10 @@
 //! Roles that gather the rules of others.
 
 use crate::loopback_client::{LoopbackClient, log_failure};
-use crate::reconcile_all::reconcile_all;
 use http::Method;
 use optik_apiserver::ApiServer;
 use optik_auth::{PolicyRule, Role, aggregated_rules};
+use optik_control_loop::{Outcome, reconcile_on_change};
 use optik_store::{KeyRange, Store};
 
 const DIRECTORY: &str = "/registry/clusterroles/";
@@ -14,13 +14,13 @@ const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 /// store stops.
 pub async fn run_clusterrole_aggregation_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "clusterrole-aggregation-controller");
-    let settle = || reconcile(client.clone(), store.clone());
-    reconcile_all(&store, DIRECTORY, settle).await;
+    let reconcile = || reconcile(client.clone(), store.clone());
+    reconcile_on_change(&store, &[DIRECTORY], reconcile).await;
 }
 
 /// Writes the roles that do not have the rules they should. Those may in turn be gathered
-/// by others, so this is not the end of it. False if something is left to do.
-async fn reconcile(client: LoopbackClient, store: Store) -> bool {
+/// by others, so this is not the end of it.
+async fn reconcile(client: LoopbackClient, store: Store) -> Outcome<()> {
     let state = store.snapshot();
     let entries = state.entries(&KeyRange::prefix(DIRECTORY));
     let roles: Vec<Role> = entries
@@ -33,7 +33,7 @@ async fn reconcile(client: LoopbackClient, store: Store) -> bool {
             settled &= write_rules(&client, &role.name, &rules).await;
         }
     }
-    settled
+    Outcome::done_if(settled)
 }
 
 async fn write_rules(client: &LoopbackClient, name: &str, rules: &[PolicyRule]) -> bool {

@@ -15,7 +15,6 @@ mod garbage_collector;
 mod loopback_client;
 mod namespace_controller;
 mod namespace_defaults;
-mod reconcile_all;
 mod resource_quota;
 mod validating_policy_status;
 mod write_backoff;

@@ -1,8 +1,8 @@
 //! What policies say of themselves: that they were looked at, and what is odd about them.
 
 use crate::loopback_client::{LoopbackClient, log_failure, path_segment};
-use crate::reconcile_all::reconcile_all;
 use optik_apiserver::ApiServer;
+use optik_control_loop::{Outcome, reconcile_on_change};
 use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
 
@@ -14,17 +14,17 @@ const MANAGER: &str = "validatingadmissionpolicy-status";
 /// Keeps the status of policies for as long as it is polled, or until the store stops.
 pub async fn run_validating_policy_status_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "validatingadmissionpolicy-status-controller");
-    let settle = || reconcile(client.clone(), store.clone());
-    reconcile_all(&store, DIRECTORY, settle).await;
+    let reconcile = || reconcile(client.clone(), store.clone());
+    reconcile_on_change(&store, &[DIRECTORY], reconcile).await;
 }
 
 /// Looks at policies whose status is about something older.
-async fn reconcile(client: LoopbackClient, store: Store) -> bool {
+async fn reconcile(client: LoopbackClient, store: Store) -> Outcome<()> {
     let mut settled = true;
     for policy in outdated_policies(&store) {
         settled &= check_and_write_status(&client, policy).await;
     }
-    settled
+    Outcome::done_if(settled)
 }
 
 fn outdated_policies(store: &Store) -> Vec<Value> {
