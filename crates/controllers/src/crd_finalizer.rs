@@ -1,9 +1,10 @@
 //! Definitions that are deleted go away, and take the objects of their kinds with them.
 
-use crate::finalizer_controller::{FinalizerController, run_finalizer_controller};
+use crate::finalizer_controller::{FinalizerController, POLL_INTERVAL, run_finalizer_controller};
 use crate::loopback_client::{LoopbackClient, LoopbackResponse, log_failure};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection, is_builtin};
+use optik_control_loop::Outcome;
 use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -31,7 +32,7 @@ impl FinalizerController for CrdFinalizer {
         needs_finalizing(object)
     }
 
-    async fn finalize(&self, name: &str) -> bool {
+    async fn finalize(&self, name: &str) -> Outcome<String> {
         finalize(&self.client, &self.store, name).await
     }
 }
@@ -42,16 +43,12 @@ fn needs_finalizing(object: &Value) -> bool {
         && finalizers.is_some_and(|list| list.iter().any(|name| name == FINALIZER))
 }
 
-/// Deletes the objects of a definition, then lets the definition go. False if something
-/// is left.
-async fn finalize(client: &LoopbackClient, store: &Store, name: &str) -> bool {
+/// Deletes the objects of a definition, then lets the definition go.
+async fn finalize(client: &LoopbackClient, store: &Store, name: &str) -> Outcome<String> {
     let path = format!("{PATH}{name}");
     let found = client.send(Method::GET, &path, None).await;
-    if found.code == 404 {
-        return true;
-    }
     if found.code != 200 || !needs_finalizing(&found.body) {
-        return found.code == 200;
+        return Outcome::done_if(matches!(found.code, 200 | 404));
     }
     let mut object = found.body;
     let pending = is_deletion_pending(&object);
@@ -60,7 +57,7 @@ async fn finalize(client: &LoopbackClient, store: &Store, name: &str) -> bool {
         set_terminating_condition(&mut object, "True", "InstanceDeletionInProgress", text);
         let told = write_status(client, &path, &object).await;
         if told.code != 200 {
-            return told.code == 404;
+            return Outcome::done_if(told.code == 404);
         }
         object = told.body;
     }
@@ -68,7 +65,7 @@ async fn finalize(client: &LoopbackClient, store: &Store, name: &str) -> bool {
         let plural = object["spec"]["names"]["plural"].as_str().unwrap_or("");
         let group = object["spec"]["group"].as_str().unwrap_or("");
         if !delete_instances(client, store, group, plural).await {
-            return false;
+            return Outcome::RequeueAfter(POLL_INTERVAL);
         }
         let text = "removed all instances";
         set_terminating_condition(&mut object, "False", "InstanceDeletionCompleted", text);
@@ -80,8 +77,8 @@ async fn finalize(client: &LoopbackClient, store: &Store, name: &str) -> bool {
         finalizers.retain(|name| name != FINALIZER);
     }
     let done = write_status(client, &path, &object).await;
-    // Somebody else changed it meanwhile: look again.
-    done.code == 200 || done.code == 404
+    // A conflict: it changed meanwhile.
+    Outcome::done_if(matches!(done.code, 200 | 404))
 }
 
 async fn write_status(client: &LoopbackClient, path: &str, object: &Value) -> LoopbackResponse {

@@ -1,91 +1,58 @@
-//! Objects that are being deleted and wait for somebody to finish it.
+//! Objects that are being deleted and wait for a controller to finish it.
 
-use optik_store::{KeyRange, Store, Version, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_control_loop::{ControlLoop, Outcome, Step};
+use optik_store::{KeyRange, Store, Version};
 use serde_json::Value;
-use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// How soon an object is looked at again that waits for somebody else: a finalizer, or a
-/// pod that is given time.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// How soon an object is looked at again that waits for something of which no event comes
+/// here: a finalizer on its content, or a pod that is given time.
+pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Whoever finishes deletions.
+/// A controller that finishes deletions.
 pub(crate) trait FinalizerController: Sync {
     /// Where the objects are: keys are this and a name.
     const PREFIX: &'static str;
 
-    /// Whether an object is being deleted and waits for us.
+    /// Whether an object is being deleted and waits for this controller.
     fn needs_finalizing(object: &Value) -> bool;
 
-    /// Does what can be done. False if something is left: then it is called again.
-    fn finalize(&self, name: &str) -> impl Future<Output = bool> + Send;
+    /// Does what can be done.
+    fn finalize(&self, name: &str) -> impl Future<Output = Outcome<String>> + Send;
 }
 
 /// Finishes deletions for as long as it is polled, or until the store stops.
-pub(crate) async fn run_finalizer_controller<F: FinalizerController>(finisher: &F, store: &Store) {
-    while let Err(WatchError::Compacted { .. }) = run_until_compacted(finisher, store).await {
-        // Events are gone that we did not see: begin with the state again.
-    }
-}
-
-async fn run_until_compacted<F: FinalizerController>(
-    finisher: &F,
+pub(crate) async fn run_finalizer_controller<F: FinalizerController>(
+    controller: &F,
     store: &Store,
-) -> Result<(), WatchError> {
-    let state = store.snapshot();
+) {
     let range = KeyRange::prefix(F::PREFIX);
-    let mut watch = store.watch(WatchSpec {
-        range: range.clone(),
-        from: WatchFrom::Revision(state.revision().next()),
-    })?;
-    let mut terminating = BTreeSet::new();
-    for version in state.entries(&range) {
-        track_if_terminating::<F>(version, &mut terminating);
-    }
-    drop(state);
-    loop {
-        for name in terminating.clone() {
-            if finisher.finalize(&name).await {
-                terminating.remove(&name);
+    let mut control = ControlLoop::new(store, [range.clone()]);
+    while let Some(step) = control.next().await {
+        match step {
+            Step::Resync(state) => {
+                let names = state.entries(&range).filter_map(terminating_name::<F>);
+                names.for_each(|name| control.add(name));
+            }
+            Step::Changes(batch) => {
+                let versions = batch.events().map(|event| event.version());
+                let versions = versions.filter(|version| !version.is_deletion());
+                let names = versions.filter_map(terminating_name::<F>);
+                names.for_each(|name| control.add(name));
+            }
+            Step::Work(names) => {
+                for name in names {
+                    let outcome = controller.finalize(&name).await;
+                    control.finish(name, outcome);
+                }
             }
         }
-        wait_for_events::<F>(&mut watch, &mut terminating).await?;
     }
 }
 
-/// Waits for a change; with work left, not for long.
-async fn wait_for_events<F: FinalizerController>(
-    watch: &mut Watch,
-    terminating: &mut BTreeSet<String>,
-) -> Result<(), WatchError> {
-    let batch = if terminating.is_empty() {
-        watch.next().await?
-    } else {
-        match tokio::time::timeout(RETRY_DELAY, watch.next()).await {
-            Ok(batch) => batch?,
-            Err(_) => return Ok(()),
-        }
-    };
-    for event in batch.events() {
-        if !event.version().is_deletion() {
-            track_if_terminating::<F>(event.version(), terminating);
-        }
-    }
-    Ok(())
-}
-
-/// Remembers an object that waits for us.
-fn track_if_terminating<F: FinalizerController>(
-    version: &Version,
-    terminating: &mut BTreeSet<String>,
-) {
-    let Ok(object) = serde_json::from_slice::<Value>(version.value()) else {
-        return;
-    };
-    let name = version.key().get(F::PREFIX.len()..);
-    if let Some(name) = name.map(String::from_utf8_lossy)
-        && F::needs_finalizing(&object)
-    {
-        terminating.insert(name.into_owned());
-    }
+/// The name of an object that waits for the controller.
+fn terminating_name<F: FinalizerController>(version: &std::sync::Arc<Version>) -> Option<String> {
+    let object: Value = serde_json::from_slice(version.value()).ok()?;
+    let name = version.key().get(F::PREFIX.len()..)?;
+    F::needs_finalizing(&object).then(|| String::from_utf8_lossy(name).into_owned())
 }

@@ -1,10 +1,11 @@
 //! Namespaces that are deleted go away, and take their content with them.
 
 use crate::NAMESPACES_PREFIX;
-use crate::finalizer_controller::{FinalizerController, run_finalizer_controller};
+use crate::finalizer_controller::{FinalizerController, POLL_INTERVAL, run_finalizer_controller};
 use crate::loopback_client::{LoopbackClient, log_failure};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
+use optik_control_loop::Outcome;
 use optik_object::ObjectMeta;
 use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
@@ -30,7 +31,7 @@ impl FinalizerController for NamespaceController {
         object["metadata"]["deletionTimestamp"].is_string()
     }
 
-    async fn finalize(&self, name: &str) -> bool {
+    async fn finalize(&self, name: &str) -> Outcome<String> {
         self.finalize(name).await
     }
 }
@@ -44,17 +45,16 @@ struct RemainingContent {
 }
 
 impl NamespaceController {
-    /// Deletes what is in a namespace, then lets the namespace go. False if something is
-    /// left.
-    async fn finalize(&self, namespace: &str) -> bool {
+    /// Deletes what is in a namespace, then lets the namespace go.
+    async fn finalize(&self, namespace: &str) -> Outcome<String> {
         let Some(left) = self.delete_content(namespace).await else {
-            return false;
+            return Outcome::Retry;
         };
         if left.objects.is_empty() {
-            return self.remove_finalizer(namespace).await;
+            return Outcome::done_if(self.remove_finalizer(namespace).await);
         }
         self.update_conditions(namespace, &left).await;
-        false
+        Outcome::RequeueAfter(POLL_INTERVAL)
     }
 
     /// Deletes the content: pods first, the rest when there are no pods any more. `None`
@@ -165,7 +165,8 @@ impl NamespaceController {
         }
     }
 
-    /// Takes away the finalizer that held the namespace for its content.
+    /// Takes away the finalizer that held the namespace for its content. False if that
+    /// failed.
     async fn remove_finalizer(&self, namespace: &str) -> bool {
         let path = format!("{PATH}{namespace}");
         let found = self.client.send(Method::GET, &path, None).await;
