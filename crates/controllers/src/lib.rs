@@ -4,6 +4,8 @@
 //! the same door as everybody else. Started again in the middle, they begin with a
 //! look at the state and go on.
 
+use std::time::Duration;
+
 mod background_tasks;
 mod bootstrap;
 mod ca_bundles;
@@ -41,3 +43,7 @@ pub use validating_policy_status::run_validating_policy_status_controller;
 async fn batch_delay() {
     tokio::time::sleep(std::time::Duration::from_millis(10)).await;
 }
+
+/// How long a controller pauses that watches much more than it acts upon: in a busy store
+/// every write would wake it.
+const BATCH_DELAY: Duration = Duration::from_millis(10);

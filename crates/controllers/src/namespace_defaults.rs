@@ -7,12 +7,12 @@ use crate::loopback_client::{LoopbackClient, log_failure};
 use crate::write_backoff::WriteBackoff;
 use http::Method;
 use optik_apiserver::ApiServer;
-use optik_store::{KeyRange, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_control_loop::{ControlLoop, Outcome, Step};
+use optik_store::{KeyRange, Snapshot, Store};
 use optik_supervisor::{Supervisor, Task};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 /// One thing that every namespace has, or one of them.
 #[derive(Clone, Debug)]
@@ -134,9 +134,7 @@ pub async fn run_namespace_default(
         namespace_default,
         backoff: WriteBackoff::default(),
     };
-    while let Err(WatchError::Compacted { .. }) = controller.run_until_compacted().await {
-        // Events are gone that we did not see: begin with the state again.
-    }
+    controller.run().await;
 }
 
 struct NamespaceDefaultController {
@@ -146,90 +144,67 @@ struct NamespaceDefaultController {
     backoff: WriteBackoff,
 }
 
-/// What has to be looked at: namespaces, the things themselves, what they are made from.
-struct SourceWatches {
-    namespaces: Watch,
-    objects: Watch,
-    sources: Watch,
-}
-
 impl NamespaceDefaultController {
-    async fn run_until_compacted(&mut self) -> Result<(), WatchError> {
-        let state = self.store.snapshot();
-        let mut watches = self.watch(&state)?;
-        let mut missing = self.namespaces(&state);
-        drop(state);
+    async fn run(&mut self) {
+        // Namespaces, the objects themselves, and what they are made from.
+        let prefixes = [
+            NAMESPACES_PREFIX,
+            &self.namespace_default.directory(),
+            ca_bundles::CA_BUNDLES_PREFIX,
+        ];
+        let ranges = prefixes.map(KeyRange::prefix);
+        let mut control =
+            ControlLoop::new(&self.store, ranges).with_batch_delay(crate::BATCH_DELAY);
         loop {
-            for namespace in missing.clone() {
-                if self.ensure(&namespace).await {
-                    missing.remove(&namespace);
+            let step = tokio::select! {
+                step = control.next() => step,
+                () = self.namespace_default.content.changed() => {
+                    self.enqueue_all(&self.store.snapshot(), &mut control);
+                    continue;
+                }
+            };
+            match step {
+                None => return,
+                Some(Step::Resync(state)) => self.enqueue_all(&state, &mut control),
+                Some(Step::Changes(batch)) => {
+                    for event in batch.events() {
+                        self.enqueue_affected(event.version().key(), &mut control);
+                    }
+                }
+                Some(Step::Work(namespaces)) => {
+                    for namespace in namespaces {
+                        let outcome = self.ensure(&namespace).await;
+                        control.finish(namespace, outcome);
+                    }
                 }
             }
-            let due = missing
-                .iter()
-                .map(|namespace| self.backoff.next_write_at(namespace));
-            self.wait(&mut watches, due.min(), &mut missing).await?;
         }
     }
 
-    fn watch(&self, state: &Snapshot) -> Result<SourceWatches, WatchError> {
-        let from = WatchFrom::Revision(state.revision().next());
-        let watch = |prefix: &str| {
-            let range = KeyRange::prefix(prefix);
-            self.store.watch(WatchSpec { range, from })
-        };
-        Ok(SourceWatches {
-            namespaces: watch(NAMESPACES_PREFIX)?,
-            objects: watch(&self.namespace_default.directory())?,
-            sources: watch(ca_bundles::CA_BUNDLES_PREFIX)?,
-        })
-    }
-
-    /// Those that it belongs in.
-    fn namespaces(&self, state: &Snapshot) -> BTreeSet<String> {
-        let range = KeyRange::prefix(NAMESPACES_PREFIX);
-        let names = state.entries(&range);
-        let names = names.filter_map(|version| Some(namespace_of(version.key())?.to_owned()));
-        names
-            .filter(|name| self.namespace_default.applies_to(name))
-            .collect()
-    }
-
-    /// Waits until a namespace comes, something of ours changes, or what was put off is due.
-    async fn wait(
-        &mut self,
-        watches: &mut SourceWatches,
-        due: Option<Instant>,
-        missing: &mut BTreeSet<String>,
-    ) -> Result<(), WatchError> {
-        let put_off = async {
-            match due {
-                None => std::future::pending().await,
-                Some(due) => sleep_until(due).await,
-            }
-        };
-        tokio::select! {
-            batch = watches.namespaces.next() => {
-                let batch = batch?;
-                let names = batch.events().filter_map(|event| namespace_of(event.version().key()));
-                missing.extend(names.filter(|name| self.namespace_default.applies_to(name)).map(str::to_owned));
-            }
-            batch = watches.objects.next() => {
-                let batch = batch?;
-                let names = batch.events().filter_map(|event| self.namespace_of_object(event.version().key()));
-                missing.extend(names.filter(|name| self.namespace_default.applies_to(name)).map(str::to_owned));
-            }
-            batch = watches.sources.next() => {
-                batch?;
-                missing.extend(self.namespaces(&self.store.snapshot()));
-            }
-            () = self.namespace_default.content.changed() => {
-                missing.extend(self.namespaces(&self.store.snapshot()));
-            }
-            () = put_off => return Ok(()),
+    /// Those namespaces that it belongs in.
+    fn enqueue_all(&self, state: &Snapshot, control: &mut ControlLoop<String>) {
+        let namespaces = KeyRange::prefix(NAMESPACES_PREFIX);
+        for version in state.entries(&namespaces) {
+            self.enqueue(namespace_of(version.key()), control);
         }
-        crate::batch_delay().await;
-        Ok(())
+    }
+
+    /// Those that a change of this key is about.
+    fn enqueue_affected(&self, key: &[u8], control: &mut ControlLoop<String>) {
+        if key.starts_with(ca_bundles::CA_BUNDLES_PREFIX.as_bytes()) {
+            self.enqueue_all(&self.store.snapshot(), control);
+        } else if key.starts_with(NAMESPACES_PREFIX.as_bytes()) {
+            self.enqueue(namespace_of(key), control);
+        } else {
+            self.enqueue(self.namespace_of_object(key), control);
+        }
+    }
+
+    fn enqueue(&self, namespace: Option<&str>, control: &mut ControlLoop<String>) {
+        let applies = |name: &&str| self.namespace_default.applies_to(name);
+        if let Some(namespace) = namespace.filter(applies) {
+            control.add(namespace.to_owned());
+        }
     }
 
     /// The namespace of a key, if it is that of our thing.
@@ -240,17 +215,17 @@ impl NamespaceDefaultController {
             .strip_suffix('/')
     }
 
-    /// Makes what is missing. True if nothing is left to do until something changes.
-    async fn ensure(&mut self, namespace: &str) -> bool {
+    /// Makes what is missing.
+    async fn ensure(&mut self, namespace: &str) -> Outcome<String> {
         let state = self.store.snapshot();
         let Some(namespace_object) =
             state.get(format!("{NAMESPACES_PREFIX}{namespace}").as_bytes())
         else {
             self.backoff.forget(namespace);
-            return true;
+            return Outcome::Done;
         };
         if memchr::memmem::find(namespace_object.value(), b"\"deletionTimestamp\"").is_some() {
-            return true;
+            return Outcome::Done;
         }
         let content = self.namespace_default.content.render(&state);
         let NamespaceDefault { plural, name, .. } = self.namespace_default;
@@ -262,10 +237,10 @@ impl NamespaceDefaultController {
             .as_ref()
             .is_some_and(|there| contains_fields(there, &content))
         {
-            return true;
+            return Outcome::Done;
         }
         if self.backoff.next_write_at(namespace) > Instant::now() {
-            return false;
+            return self.when_writable(namespace);
         }
         let path = format!("/api/v1/namespaces/{namespace}/{plural}");
         let answer = match there {
@@ -285,13 +260,19 @@ impl NamespaceDefaultController {
         self.backoff.record_write(namespace);
         match answer.code {
             // It is there by now, or the namespace is gone: events tell of both.
-            200..=299 | 404 | 409 => true,
+            200..=299 | 404 | 409 => Outcome::Done,
             code => {
                 let what = format_args!("cannot make {name} in the namespace {namespace}");
                 log_failure(what, code, &answer.body);
-                false
+                self.when_writable(namespace)
             }
         }
+    }
+
+    /// Again when the pause after the last write is over.
+    fn when_writable(&self, namespace: &str) -> Outcome<String> {
+        let time = self.backoff.next_write_at(namespace);
+        Outcome::RequeueAfter(time.saturating_duration_since(Instant::now()))
     }
 }
 

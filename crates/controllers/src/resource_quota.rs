@@ -6,89 +6,85 @@
 use crate::loopback_client::LoopbackClient;
 use http::Method;
 use optik_apiserver::{ApiServer, quota_usage};
-use optik_store::{KeyRange, Store, Watch, WatchError, WatchFrom, WatchSpec};
+use optik_control_loop::{ControlLoop, Outcome, Step};
+use optik_store::{KeyRange, ListWatch, ListWatchEvent, Store};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 const QUOTAS_PREFIX: &str = "/registry/resourcequotas/";
-/// So much is gathered before it is counted.
-const BATCH_DELAY: Duration = Duration::from_millis(100);
+/// A namespace is counted when nothing has changed in it for so long: a write counts what
+/// it adds before it is stored, and must not be counted in between.
+const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
 /// Keeps quotas true for as long as it is polled, or until the store stops.
 pub async fn run_quota_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "resourcequota-controller");
-    // There are quotas now, or events are gone that we did not see: begin with the state.
-    while let Ok(()) | Err(WatchError::Compacted { .. }) = run_until_restart(&client, &store).await
-    {
+    // Without a quota there is no need to follow every write.
+    if wait_for_quota(&store).await.is_some() {
+        follow_usage(&client, &store).await;
     }
 }
 
-/// Follows everything if there are quotas, and only quotas as long as there are none.
-async fn run_until_restart(client: &LoopbackClient, store: &Store) -> Result<(), WatchError> {
-    let state = store.snapshot();
-    let from = WatchFrom::Revision(state.revision().next());
+/// Waits until there is a quota; `None` if the store stops first.
+async fn wait_for_quota(store: &Store) -> Option<()> {
     let quotas = KeyRange::prefix(QUOTAS_PREFIX);
-    if state.entries(&quotas).next().is_none() {
-        let range = quotas;
-        store.watch(WatchSpec { range, from })?.next().await?;
-        return Ok(());
-    }
-    let mut watch = store.watch(WatchSpec {
-        range: KeyRange::prefix("/registry/"),
-        from,
-    })?;
-    let mut counted: BTreeSet<String> = BTreeSet::new();
-    let mut stale: BTreeSet<String> = BTreeSet::new();
-    for version in state.entries(&quotas) {
-        let namespace = namespace_of_quota(version.key());
-        counted.extend(namespace.clone());
-        stale.extend(namespace);
-    }
-    drop(state);
+    let mut list_watch = ListWatch::new(store, [quotas.clone()]);
     loop {
-        for namespace in std::mem::take(&mut stale) {
-            recalculate(client, store, &namespace).await;
+        match list_watch.next().await? {
+            ListWatchEvent::Resync(state) if state.entries(&quotas).next().is_none() => {}
+            _ => return Some(()),
         }
-        wait_for_events(&mut watch, &mut counted, &mut stale).await?;
     }
+}
+
+/// Counts again what has changed, by namespace, once it is quiet there.
+async fn follow_usage(client: &LoopbackClient, store: &Store) {
+    let mut control = ControlLoop::new(store, [KeyRange::prefix("/registry/")])
+        .with_batch_delay(crate::BATCH_DELAY);
+    // The namespaces that have had quotas.
+    let mut counted: BTreeSet<String> = BTreeSet::new();
+    while let Some(step) = control.next().await {
+        match step {
+            Step::Resync(state) => {
+                let quotas = state.entries(&KeyRange::prefix(QUOTAS_PREFIX));
+                counted = quotas
+                    .filter_map(|version| namespace_of_quota(version.key()))
+                    .collect();
+                counted.iter().for_each(|name| control.add(name.clone()));
+            }
+            Step::Changes(batch) => {
+                for event in batch.events() {
+                    if let Some(namespace) = affected_namespace(event.version().key(), &mut counted)
+                    {
+                        control.debounce(namespace, QUIET_PERIOD);
+                    }
+                }
+            }
+            Step::Work(namespaces) => {
+                for namespace in namespaces {
+                    recalculate(client, store, &namespace).await;
+                    control.finish(namespace, Outcome::Done);
+                }
+            }
+        }
+    }
+}
+
+/// The namespace whose quotas a change of this key may be about.
+fn affected_namespace(key: &[u8], counted: &mut BTreeSet<String>) -> Option<String> {
+    if key.starts_with(QUOTAS_PREFIX.as_bytes()) {
+        let namespace = namespace_of_quota(key);
+        counted.extend(namespace.clone());
+        return namespace;
+    }
+    counted_namespace(key, counted)
 }
 
 fn namespace_of_quota(key: &[u8]) -> Option<String> {
     let rest = std::str::from_utf8(key.get(QUOTAS_PREFIX.len()..)?).ok()?;
     rest.split_once('/')
         .map(|(namespace, _)| namespace.to_owned())
-}
-
-/// Waits for something that counts, and a little longer for more of it.
-async fn wait_for_events(
-    watch: &mut Watch,
-    counted: &mut BTreeSet<String>,
-    stale: &mut BTreeSet<String>,
-) -> Result<(), WatchError> {
-    loop {
-        let batch = match stale.is_empty() {
-            true => watch.next().await?,
-            false => match tokio::time::timeout(BATCH_DELAY, watch.next()).await {
-                Ok(batch) => batch?,
-                Err(_) => return Ok(()),
-            },
-        };
-        for event in batch.events() {
-            let version = event.version();
-            if version.key().starts_with(QUOTAS_PREFIX.as_bytes()) {
-                let namespace = namespace_of_quota(version.key());
-                counted.extend(namespace.clone());
-                stale.extend(namespace);
-            } else if !counted.is_empty() {
-                let namespace = counted_namespace(version.key(), counted);
-                stale.extend(namespace);
-            }
-        }
-        if stale.is_empty() {
-            continue;
-        }
-    }
 }
 
 /// The part of a key that is a namespace with quotas.
