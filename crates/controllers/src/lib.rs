@@ -1,8 +1,17 @@
 //! The controllers a control plane cannot do without.
 //!
-//! They are ordinary clients: they read, decide from what they see, and write through
-//! the same door as everybody else. Started again in the middle, they begin with a
-//! look at the state and go on.
+//! They read directly from the store: each lists and watches key ranges of it
+//! ([`optik_control_loop`]), reads snapshots, and parses the stored objects. So they run
+//! in the process of the server, and know where objects of a kind are kept.
+//!
+//! They write through the API, by requests that this process sends to itself: what they
+//! change is authorized as that of any client, and goes through admission (with one exception:
+//! instances of a definition that goes are deleted without it), validation and the checks
+//! of resourceVersion. Only the notes of certificate authorities ([`CaBundles`]), which no
+//! API path leads to, and the mark of the compaction are written to the store.
+//!
+//! What a controller knows is made from the store. Started again in the middle, it begins
+//! with the state and goes on.
 
 use std::time::Duration;
 
@@ -37,12 +46,6 @@ pub use namespace_defaults::{
 };
 pub use resource_quota::run_quota_controller;
 pub use validating_policy_status::run_validating_policy_status_controller;
-
-/// Who follows much that is nobody's concern looks at it in portions: in a busy store
-/// every write would wake them.
-async fn batch_delay() {
-    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-}
 
 /// How long a controller pauses that watches much more than it acts upon: in a busy store
 /// every write would wake it.

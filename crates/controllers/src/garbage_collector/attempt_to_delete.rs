@@ -1,9 +1,11 @@
 //! What is done about one object.
 
+use super::WorkItem;
 use super::graph::Graph;
 use crate::loopback_client::{LoopbackClient, log_failure, path_segment};
 use http::Method;
 use optik_apiserver::{ApiServer, Collection};
+use optik_control_loop::Outcome;
 use optik_object::{ObjectMeta, OwnerReference};
 use optik_store::{Snapshot, Store, Version};
 use serde::Deserialize;
@@ -17,14 +19,7 @@ const ORPHAN: &str = "orphan";
 /// often as one of them goes.
 const BLOCKING_DEPENDENTS_MAX: usize = 256;
 
-/// How looking at an object ended.
-pub(super) enum ProcessOutcome {
-    Done,
-    /// These have to be looked at now.
-    Enqueue(Vec<String>),
-    /// It has to be looked at again.
-    Retry,
-}
+type ProcessOutcome = Outcome<WorkItem>;
 
 pub(super) struct GarbageCollector {
     client: LoopbackClient,
@@ -265,7 +260,7 @@ impl GarbageCollector {
                 leaving = true;
                 continue;
             }
-            idle.push(key.clone());
+            idle.push(WorkItem::Object(key.clone()));
             // Each of them has it looked at again when it is gone.
             if idle.len() == BLOCKING_DEPENDENTS_MAX {
                 break;

@@ -7,147 +7,117 @@
 mod attempt_to_delete;
 mod graph;
 
-use attempt_to_delete::{GarbageCollector, ProcessOutcome};
+use attempt_to_delete::GarbageCollector;
+use futures::StreamExt;
 use graph::{Graph, Owner};
 use optik_apiserver::ApiServer;
+use optik_control_loop::{BackoffOptions, ControlLoop, Outcome, Step};
 use optik_object::ObjectMeta;
-use optik_store::{KeyRange, Store, Version, Watch, WatchError, WatchFrom, WatchSpec};
-use std::collections::BTreeSet;
+use optik_store::{KeyRange, Store, Version};
 use std::time::Duration;
 
-/// What is looked at together.
+/// How many objects are looked at concurrently.
 const CONCURRENCY_MAX: usize = 64;
-/// How soon something is looked at again that could not be settled.
-const RETRY_DELAY: Duration = Duration::from_millis(500);
+/// How many are looked at before events are taken in.
+const WORK_MAX: usize = CONCURRENCY_MAX * 4;
+const BACKOFF: BackoffOptions = BackoffOptions {
+    first: Duration::from_millis(100),
+    max: Duration::from_secs(10),
+};
+/// How long after the last change of a definition its kinds are served for certain.
+const CRD_DELAY: Duration = Duration::from_millis(500);
 const REGISTRY_PREFIX: &str = "/registry/";
+
+/// What is to be done next.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum WorkItem {
+    /// Look at the object with this key.
+    Object(String),
+    /// Look at every object that names an owner of a kind that was not known.
+    ResolveOwners,
+}
 
 /// Collects garbage for as long as it is polled, or until the store stops.
 pub async fn run_garbage_collector(api: ApiServer, store: Store) {
     let collector = GarbageCollector::new(api, store);
-    while let Err(WatchError::Compacted { .. }) = run_until_compacted(&collector).await {
-        // Events are gone that we did not see: begin with the state again.
+    let range = KeyRange::prefix(REGISTRY_PREFIX);
+    let control = ControlLoop::new(&collector.store, [range.clone()])
+        .with_backoff(BACKOFF)
+        .with_work_max(WORK_MAX)
+        .with_batch_delay(crate::BATCH_DELAY);
+    let mut known = CollectorState {
+        graph: Graph::default(),
+        control,
+    };
+    while let Some(step) = known.control.next().await {
+        match step {
+            Step::Resync(state) => {
+                known.graph = Graph::default();
+                for version in state.entries(&range) {
+                    update_graph(&collector, &mut known, version);
+                }
+            }
+            Step::Changes(batch) => {
+                for event in batch.events() {
+                    update_graph(&collector, &mut known, event.version());
+                }
+            }
+            Step::Work(items) => process(&collector, &mut known, items).await,
+        }
     }
 }
 
 /// What is known, and what is to be looked at.
-#[derive(Default)]
 struct CollectorState {
     graph: Graph,
-    queue: BTreeSet<String>,
-    /// To be looked at again later.
-    unsettled: BTreeSet<String>,
+    control: ControlLoop<WorkItem>,
 }
 
 impl CollectorState {
-    /// Somebody lives for them no longer, or holds them up no longer.
+    fn enqueue(&mut self, key: String) {
+        self.control.add(WorkItem::Object(key));
+    }
+
+    fn enqueue_all(&mut self, keys: impl IntoIterator<Item = String>) {
+        keys.into_iter().for_each(|key| self.enqueue(key));
+    }
+
+    /// They lost a dependent, or are no longer blocked by one.
     fn enqueue_owners(&mut self, owners: Vec<Owner>) {
-        let keys = owners.into_iter().filter_map(|owner| owner.key);
-        self.queue.extend(keys);
+        self.enqueue_all(owners.into_iter().filter_map(|owner| owner.key));
     }
 }
 
-async fn run_until_compacted(collector: &GarbageCollector) -> Result<(), WatchError> {
-    let state = collector.store.snapshot();
-    let range = KeyRange::prefix(REGISTRY_PREFIX);
-    let mut watch = collector.store.watch(WatchSpec {
-        range: range.clone(),
-        from: WatchFrom::Revision(state.revision().next()),
-    })?;
-    let mut known = CollectorState::default();
-    for version in state.entries(&range) {
-        update_graph(collector, &mut known, version);
-    }
-    drop(state);
-    loop {
-        while !known.queue.is_empty() {
-            process_queue(collector, &mut known).await;
-            drain_events(collector, &mut known, &mut watch)?;
-        }
-        wait_for_events(collector, &mut known, &mut watch).await?;
-    }
-}
-
-/// Looks at a part of what is queued.
-async fn process_queue(collector: &GarbageCollector, known: &mut CollectorState) {
-    use futures::StreamExt;
-    let batch: Vec<String> = known
-        .queue
-        .iter()
-        .take(CONCURRENCY_MAX * 4)
-        .cloned()
-        .collect();
-    for key in &batch {
-        known.queue.remove(key);
-    }
-    let graph = &known.graph;
-    let looked = futures::stream::iter(batch).map(|key| async move {
-        let verdict = collector.attempt_to_delete(graph, &key).await;
-        (key, verdict)
-    });
-    let mut looked = looked.buffer_unordered(CONCURRENCY_MAX);
-    let (mut queue, mut unsettled) = (Vec::new(), Vec::new());
-    while let Some((key, verdict)) = looked.next().await {
-        match verdict {
-            ProcessOutcome::Done => {}
-            ProcessOutcome::Enqueue(keys) => queue.extend(keys),
-            ProcessOutcome::Retry => unsettled.push(key),
-        }
-    }
-    drop(looked);
-    known.queue.extend(queue);
-    known.unsettled.extend(unsettled);
-}
-
-/// Takes in what has happened, without waiting.
-fn drain_events(
-    collector: &GarbageCollector,
-    known: &mut CollectorState,
-    watch: &mut Watch,
-) -> Result<(), WatchError> {
-    use std::task::{Context, Poll, Waker};
-    let mut context = Context::from_waker(Waker::noop());
-    while let Poll::Ready(batch) = watch.poll_next(&mut context) {
-        for event in batch?.events() {
-            update_graph(collector, known, event.version());
-        }
-    }
-    Ok(())
-}
-
-/// Waits for something to happen; with something left to do, not for long.
-async fn wait_for_events(
-    collector: &GarbageCollector,
-    known: &mut CollectorState,
-    watch: &mut Watch,
-) -> Result<(), WatchError> {
-    let batch = if known.unsettled.is_empty() {
-        watch.next().await?
-    } else {
-        match tokio::time::timeout(RETRY_DELAY, watch.next()).await {
-            Ok(batch) => batch?,
-            Err(_) => {
-                requeue_unsettled(collector, known);
-                return Ok(());
+/// Looks at objects concurrently.
+async fn process(collector: &GarbageCollector, known: &mut CollectorState, items: Vec<WorkItem>) {
+    let mut keys = Vec::new();
+    for item in items {
+        match item {
+            WorkItem::Object(key) => keys.push(key),
+            WorkItem::ResolveOwners => {
+                known.control.finish(WorkItem::ResolveOwners, Outcome::Done);
+                resolve_owners(collector, known);
             }
         }
-    };
-    for event in batch.events() {
-        update_graph(collector, known, event.version());
     }
-    if known.queue.is_empty() {
-        crate::batch_delay().await;
-        drain_events(collector, known, watch)?;
+    let graph = &known.graph;
+    let looked = futures::stream::iter(keys).map(|key| async move {
+        let outcome = collector.attempt_to_delete(graph, &key).await;
+        (WorkItem::Object(key), outcome)
+    });
+    let looked = looked.buffer_unordered(CONCURRENCY_MAX);
+    let looked: Vec<(WorkItem, Outcome<WorkItem>)> = looked.collect().await;
+    for (item, outcome) in looked {
+        known.control.finish(item, outcome);
     }
-    Ok(())
 }
 
-/// Queues what could not be settled; by now it may be known who its owners are.
-fn requeue_unsettled(collector: &GarbageCollector, known: &mut CollectorState) {
+/// By now it may be known who the owners are whose kind was not known.
+fn resolve_owners(collector: &GarbageCollector, known: &mut CollectorState) {
     let state = collector.store.snapshot();
-    for key in std::mem::take(&mut known.unsettled) {
+    for key in known.graph.unresolved() {
         if let Some(version) = state.get(key.as_bytes()) {
             update_graph(collector, known, version);
-            known.queue.insert(key);
         }
     }
 }
@@ -162,18 +132,17 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
         return;
     }
     if version.is_deletion() {
-        known.unsettled.remove(key);
-        // Who waited for it to go, and who lived for it.
+        known.control.forget(&WorkItem::Object(key.to_owned()));
+        // Owners that waited for it to go, and its dependents.
         let owners = known.graph.forget(key);
         known.enqueue_owners(owners);
         let left = known.graph.dependents_of_key(key);
-        known.queue.extend(left);
+        known.enqueue_all(left);
         return;
     }
     if key.starts_with(CRDS_PREFIX) {
-        // A kind may have come that somebody names; it is served a little later.
-        let lost = known.graph.unresolved();
-        known.unsettled.extend(lost);
+        // A kind may have come that an owner reference names; it is served a little later.
+        known.control.debounce(WorkItem::ResolveOwners, CRD_DELAY);
     }
     let names_owners = contains_member(version, b"\"ownerReferences\"");
     let leaves = contains_member(version, b"\"deletionTimestamp\"");
@@ -182,9 +151,9 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
         known.enqueue_owners(owners);
         // Another object of the same name is another owner.
         if leaves || known.graph.has_dependents_of_key(key) {
-            known.queue.insert(key.to_owned());
+            known.enqueue(key.to_owned());
             let waiting = known.graph.dependents_of_key(key);
-            known.queue.extend(waiting);
+            known.enqueue_all(waiting);
         }
         return;
     }
@@ -201,10 +170,10 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
         .collect();
     let before = known.graph.set(key, owners);
     known.enqueue_owners(before);
-    known.queue.insert(key.to_owned());
+    known.enqueue(key.to_owned());
     if leaves {
         let waiting = known.graph.dependents_of_key(key);
-        known.queue.extend(waiting);
+        known.enqueue_all(waiting);
     }
 }
 
