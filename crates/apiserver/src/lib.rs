@@ -19,7 +19,6 @@ pub use crate::auth::{
 pub use crate::background::apiservice_controller::{
     create_api_services, run_apiservice_controller,
 };
-pub use crate::background::compaction::{Compactor, run_compaction};
 pub use crate::encoding::byte_rope::ByteRope;
 pub use crate::registry::collections::Collection;
 pub use crate::registry::crd::run_crd_controller;

@@ -1,10 +1,11 @@
 //! What every API server runs beside requests, whichever controllers were chosen.
 
+use crate::compaction::run_compaction;
 use crate::run_crd_finalizer;
 use futures::future::{BoxFuture, FutureExt};
 use optik_apiserver::{
-    ApiServer, run_admission_refresh, run_apiservice_controller, run_compaction,
-    run_crd_controller, run_flow_schema_refresh, run_rbac_refresh,
+    ApiServer, run_admission_refresh, run_apiservice_controller, run_crd_controller,
+    run_flow_schema_refresh, run_rbac_refresh,
 };
 use optik_platform::Clock;
 use optik_store::Store;

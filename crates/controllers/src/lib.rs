@@ -19,6 +19,7 @@ mod background_tasks;
 mod bootstrap;
 mod ca_bundles;
 mod clusterrole_aggregation;
+mod compaction;
 mod crd_finalizer;
 mod enabled_controllers;
 mod finalizer_controller;

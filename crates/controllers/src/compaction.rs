@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 const COMPACT_REVISION_KEY: &str = "compact_rev_key";
 
 /// Compacts for as long as it is polled.
-pub async fn run_compaction(store: Store, every: Duration, clock: Arc<dyn Clock>) {
+pub(crate) async fn run_compaction(store: Store, every: Duration, clock: Arc<dyn Clock>) {
     let mut compactor = Compactor::default();
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -30,7 +30,7 @@ pub async fn run_compaction(store: Store, every: Duration, clock: Arc<dyn Clock>
 }
 
 #[derive(Debug, Default)]
-pub struct Compactor {
+struct Compactor {
     /// How often the key had been written when we looked last.
     version: u64,
     /// The revision of that moment.
@@ -39,7 +39,7 @@ pub struct Compactor {
 
 impl Compactor {
     /// One turn. What fails is tried again at the next one.
-    pub async fn tick(&mut self, store: &Store) {
+    async fn tick(&mut self, store: &Store) {
         let Ok(latest) = store.latest().await else {
             return;
         };
