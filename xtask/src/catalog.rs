@@ -58,18 +58,40 @@ fn row(out: &mut String, group: &Value, version: &Value, resource: &Value) {
     let _ = writeln!(
         out,
         "Row {{ group: {:?}, version: {:?}, plural: {:?}, singular: {:?}, kind: {:?}, \
-         scope: {}, verbs: {}, short_names: {}, categories: {}, subresources: &[{}] }},",
+         scope: {}, key_prefix: {:?}, verbs: {}, short_names: {}, categories: {}, \
+         subresources: &[{}] }},",
         text(&group["metadata"]["name"]),
         text(&version["version"]),
         text(&resource["resource"]),
         text(&resource["singularResource"]),
         text(&resource["responseKind"]["kind"]),
         text(&resource["scope"]),
+        key_prefix(text(&group["metadata"]["name"]), resource),
         verbs(&resource["verbs"]),
         strings(&resource["shortNames"]),
         strings(&resource["categories"]),
         subresources.join(", "),
     );
+}
+
+/// What keys of its objects begin with, where kube-apiserver keeps them. What can be read
+/// back is kept somewhere.
+fn key_prefix(group: &str, resource: &Value) -> Option<String> {
+    let plural = text(&resource["resource"]);
+    let is_readable = items(&resource["verbs"]).any(|verb| verb == "get");
+    if !is_readable || plural == "componentstatuses" {
+        return None;
+    }
+    let directory = match (group, plural) {
+        ("", "replicationcontrollers") => "controllers".to_owned(),
+        ("", "endpoints") => "services/endpoints".to_owned(),
+        ("", "services") => "services/specs".to_owned(),
+        ("", "nodes") => "minions".to_owned(),
+        ("networking.k8s.io", "ingresses") => "ingress".to_owned(),
+        ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => format!("{group}/{plural}"),
+        (_, plural) => plural.to_owned(),
+    };
+    Some(format!("/registry/{directory}/"))
 }
 
 fn subresource(value: &Value) -> String {

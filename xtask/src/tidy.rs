@@ -174,6 +174,11 @@ const EXCUSE: &str = "// Spawned here:";
 /// The supervisor itself, and what is no part of the server.
 const NOT_SUPERVISED: &[&str] = &["supervisor", "controller"];
 
+/// Where objects are kept is said by the catalog alone.
+const REGISTRY_LITERAL: &str = "\"/registry/";
+/// The catalog itself.
+const MAY_NAME_KEYS: &[&str] = &["catalog"];
+
 /// Longer files are two ideas.
 const FILE_LINES_MAX: usize = 900;
 
@@ -229,12 +234,10 @@ fn check_examples(path: &str, text: &str, complaints: &mut Vec<String>) {
 
 /// What runs by itself has a name, and somebody who starts it again.
 fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>) {
-    let Some(in_crate) = path.strip_prefix("crates/") else {
+    let Some(name) = product_crate(path) else {
         return;
     };
-    let (name, file) = in_crate.split_once('/').unwrap_or((in_crate, ""));
-    let is_product = file.starts_with("src/");
-    if !is_product || NOT_SUPERVISED.contains(&name) {
+    if NOT_SUPERVISED.contains(&name) {
         return;
     }
     let mut excused = false;
@@ -254,6 +257,34 @@ fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>
         let is_comment = line.trim_start().starts_with("//");
         excused = line.contains(EXCUSE) || (excused && is_comment);
     }
+}
+
+/// Keys of objects are made from the prefixes of the catalog.
+fn check_registry_literals(path: &str, text: &str, complaints: &mut Vec<String>) {
+    let Some(name) = product_crate(path) else {
+        return;
+    };
+    if MAY_NAME_KEYS.contains(&name) || path.ends_with("/tests.rs") {
+        return;
+    }
+    let product = text
+        .lines()
+        .take_while(|line| !line.trim_start().starts_with("#[cfg(test)]"));
+    for (number, line) in product.enumerate() {
+        if line.contains(REGISTRY_LITERAL) {
+            complaints.push(format!(
+                "{path}:{}: a key written out: use optik_catalog::key_prefix",
+                number + 1
+            ));
+        }
+    }
+}
+
+/// The crate of a file that is part of the product.
+fn product_crate(path: &str) -> Option<&str> {
+    let (name, file) = path.strip_prefix("crates/")?.split_once('/')?;
+    let is_product = file.starts_with("src/") && !file.starts_with("src/bench/");
+    is_product.then_some(name)
 }
 
 fn check_dependencies(complaints: &mut Vec<String>) -> Outcome {
@@ -330,6 +361,7 @@ fn check_file(name: &str, complaints: &mut Vec<String>) {
     }
     check_examples(name, &text, complaints);
     check_unsupervised_tasks(name, &text, complaints);
+    check_registry_literals(name, &text, complaints);
     let generated = name.ends_with("generated.rs");
     if name.ends_with(".rs") && !generated && text.lines().count() > FILE_LINES_MAX {
         complaints.push(format!("{name}: more than {FILE_LINES_MAX} lines"));
@@ -351,6 +383,25 @@ fn is_test(name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_written_out_are_reported() {
+        for (path, text, found) in [
+            ("crates/apiserver/src/a.rs", "let a = \"/registry/a\";", true),
+            ("crates/catalog/src/a.rs", "let a = \"/registry/a\";", false),
+            ("crates/cli/src/bench/a.rs", "let a = \"/registry/a\";", false),
+            ("crates/object/src/status/tests.rs", "\"/registry/a\"", false),
+            (
+                "crates/store/src/a.rs",
+                "#[cfg(test)]\nlet a = \"/registry/a\";",
+                false,
+            ),
+        ] {
+            let mut complaints = Vec::new();
+            check_registry_literals(path, text, &mut complaints);
+            assert_eq!(!complaints.is_empty(), found, "{path}: {complaints:?}");
+        }
+    }
 
     #[test]
     fn unsupervised_tasks_are_reported() {

@@ -32,4 +32,4 @@ pub use crate::server::webhook_client::{
 };
 /// What services are given of.
 pub use optik_builtin::service_allocation::ServiceRanges;
-pub use optik_catalog::is_builtin;
+pub use optik_catalog::{REGISTRY_PREFIX, custom_key_prefix, is_builtin, key_prefix};

@@ -14,6 +14,8 @@ pub(crate) struct Row {
     pub(crate) singular: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) scope: Scope,
+    /// What keys of its objects begin with; `None` if nothing is kept.
+    pub(crate) key_prefix: Option<&'static str>,
     pub(crate) verbs: &'static [Verb],
     pub(crate) short_names: &'static [&'static str],
     pub(crate) categories: &'static [&'static str],
@@ -59,7 +61,7 @@ fn resource(row: &Row) -> ApiResource {
             .collect(),
         list_kind: format!("{}List", row.kind).into(),
         verb_order: &Verb::ALL,
-        storage: storage_prefix(row),
+        key_prefix: row.key_prefix.map(Text::from),
         strategy_options: strategy_options::for_resource(row.group, row.plural, has("status")),
         selectable_fields: field_selectors::selectable_fields(row.group, row.plural),
         scale: has("scale").then(|| scale::for_resource(row.plural)),
@@ -101,27 +103,10 @@ fn texts(list: &'static [&'static str]) -> Vec<Text> {
     list.iter().map(|text| (*text).into()).collect()
 }
 
-/// The directory below `/registry/`. What can be read back is kept somewhere.
-fn storage_prefix(row: &Row) -> Option<Text> {
-    if !row.verbs.contains(&Verb::Get) || row.plural == "componentstatuses" {
-        return None;
-    }
-    Some(match (row.group, row.plural) {
-        ("", "replicationcontrollers") => "controllers".into(),
-        ("", "endpoints") => "services/endpoints".into(),
-        ("", "services") => "services/specs".into(),
-        ("", "nodes") => "minions".into(),
-        ("networking.k8s.io", "ingresses") => "ingress".into(),
-        ("apiextensions.k8s.io" | "apiregistration.k8s.io", plural) => {
-            format!("{}/{plural}", row.group).into()
-        }
-        (_, plural) => plural.into(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key_prefix::REGISTRY_PREFIX;
     use std::collections::BTreeMap;
 
     /// Two resources share a directory only if they are two faces of the same objects.
@@ -129,7 +114,7 @@ mod tests {
     fn builtin_storage_prefixes_do_not_collide() {
         let mut owners: BTreeMap<Text, Vec<String>> = BTreeMap::new();
         for resource in builtin() {
-            if let Some(directory) = &resource.storage {
+            if let Some(directory) = &resource.key_prefix {
                 let face = format!("{}.{}", resource.plural, resource.group);
                 let faces = owners.entry(directory.clone()).or_default();
                 if !faces.contains(&face) {
@@ -147,8 +132,10 @@ mod tests {
     #[test]
     fn custom_resource_storage_prefix_never_equals_builtin() {
         for resource in builtin() {
-            let directory = resource.storage.unwrap_or_default();
-            let (group, plural) = directory.split_once('/').unwrap_or((&directory, ""));
+            let prefix = resource.key_prefix.unwrap_or_default();
+            let directory = prefix.strip_prefix(REGISTRY_PREFIX).unwrap_or(&prefix);
+            let directory = directory.trim_end_matches('/');
+            let (group, plural) = directory.split_once('/').unwrap_or((directory, ""));
             assert!(
                 !group.contains('.') || is_builtin(group, plural),
                 "{directory} could be that of a custom kind"
@@ -202,10 +189,13 @@ mod tests {
         );
         assert!(
             find("authorization.k8s.io", "subjectaccessreviews")
-                .storage
+                .key_prefix
                 .is_none()
         );
-        assert_eq!(find("", "nodes").storage.as_deref(), Some("minions"));
+        assert_eq!(
+            find("", "nodes").key_prefix.as_deref(),
+            Some("/registry/minions/")
+        );
         assert!(all.len() > 60);
     }
 }

@@ -12,6 +12,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "binding",
         kind: "Binding",
         scope: Namespaced,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -24,6 +25,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "componentstatus",
         kind: "ComponentStatus",
         scope: Cluster,
+        key_prefix: None,
         verbs: &[Get, List],
         short_names: &["cs"],
         categories: &[],
@@ -36,6 +38,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "configmap",
         kind: "ConfigMap",
         scope: Namespaced,
+        key_prefix: Some("/registry/configmaps/"),
         verbs: &[
             Create,
             Delete,
@@ -57,6 +60,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "endpoints",
         kind: "Endpoints",
         scope: Namespaced,
+        key_prefix: Some("/registry/services/endpoints/"),
         verbs: &[
             Create,
             Delete,
@@ -78,6 +82,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "event",
         kind: "Event",
         scope: Namespaced,
+        key_prefix: Some("/registry/events/"),
         verbs: &[
             Create,
             Delete,
@@ -99,6 +104,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "limitrange",
         kind: "LimitRange",
         scope: Namespaced,
+        key_prefix: Some("/registry/limitranges/"),
         verbs: &[
             Create,
             Delete,
@@ -120,6 +126,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "namespace",
         kind: "Namespace",
         scope: Cluster,
+        key_prefix: Some("/registry/namespaces/"),
         verbs: &[Create, Delete, Get, List, Patch, Update, Watch],
         short_names: &["ns"],
         categories: &[],
@@ -143,6 +150,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "node",
         kind: "Node",
         scope: Cluster,
+        key_prefix: Some("/registry/minions/"),
         verbs: &[
             Create,
             Delete,
@@ -175,6 +183,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "persistentvolumeclaim",
         kind: "PersistentVolumeClaim",
         scope: Namespaced,
+        key_prefix: Some("/registry/persistentvolumeclaims/"),
         verbs: &[
             Create,
             Delete,
@@ -200,6 +209,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "persistentvolume",
         kind: "PersistentVolume",
         scope: Cluster,
+        key_prefix: Some("/registry/persistentvolumes/"),
         verbs: &[
             Create,
             Delete,
@@ -225,6 +235,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "pod",
         kind: "Pod",
         scope: Namespaced,
+        key_prefix: Some("/registry/pods/"),
         verbs: &[
             Create,
             Delete,
@@ -297,6 +308,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "podtemplate",
         kind: "PodTemplate",
         scope: Namespaced,
+        key_prefix: Some("/registry/podtemplates/"),
         verbs: &[
             Create,
             Delete,
@@ -318,6 +330,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "replicationcontroller",
         kind: "ReplicationController",
         scope: Namespaced,
+        key_prefix: Some("/registry/controllers/"),
         verbs: &[
             Create,
             Delete,
@@ -350,6 +363,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "resourcequota",
         kind: "ResourceQuota",
         scope: Namespaced,
+        key_prefix: Some("/registry/resourcequotas/"),
         verbs: &[
             Create,
             Delete,
@@ -375,6 +389,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "secret",
         kind: "Secret",
         scope: Namespaced,
+        key_prefix: Some("/registry/secrets/"),
         verbs: &[
             Create,
             Delete,
@@ -396,6 +411,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "serviceaccount",
         kind: "ServiceAccount",
         scope: Namespaced,
+        key_prefix: Some("/registry/serviceaccounts/"),
         verbs: &[
             Create,
             Delete,
@@ -421,6 +437,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "service",
         kind: "Service",
         scope: Namespaced,
+        key_prefix: Some("/registry/services/specs/"),
         verbs: &[
             Create,
             Delete,
@@ -453,6 +470,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "apiservice",
         kind: "APIService",
         scope: Cluster,
+        key_prefix: Some("/registry/apiregistration.k8s.io/apiservices/"),
         verbs: &[
             Create,
             Delete,
@@ -478,6 +496,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "controllerrevision",
         kind: "ControllerRevision",
         scope: Namespaced,
+        key_prefix: Some("/registry/controllerrevisions/"),
         verbs: &[
             Create,
             Delete,
@@ -499,6 +518,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "daemonset",
         kind: "DaemonSet",
         scope: Namespaced,
+        key_prefix: Some("/registry/daemonsets/"),
         verbs: &[
             Create,
             Delete,
@@ -524,6 +544,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "deployment",
         kind: "Deployment",
         scope: Namespaced,
+        key_prefix: Some("/registry/deployments/"),
         verbs: &[
             Create,
             Delete,
@@ -556,6 +577,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "replicaset",
         kind: "ReplicaSet",
         scope: Namespaced,
+        key_prefix: Some("/registry/replicasets/"),
         verbs: &[
             Create,
             Delete,
@@ -588,6 +610,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "statefulset",
         kind: "StatefulSet",
         scope: Namespaced,
+        key_prefix: Some("/registry/statefulsets/"),
         verbs: &[
             Create,
             Delete,
@@ -620,6 +643,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "event",
         kind: "Event",
         scope: Namespaced,
+        key_prefix: Some("/registry/events/"),
         verbs: &[
             Create,
             Delete,
@@ -641,6 +665,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "selfsubjectreview",
         kind: "SelfSubjectReview",
         scope: Cluster,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -653,6 +678,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "tokenreview",
         kind: "TokenReview",
         scope: Cluster,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -665,6 +691,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "localsubjectaccessreview",
         kind: "LocalSubjectAccessReview",
         scope: Namespaced,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -677,6 +704,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "selfsubjectaccessreview",
         kind: "SelfSubjectAccessReview",
         scope: Cluster,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -689,6 +717,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "selfsubjectrulesreview",
         kind: "SelfSubjectRulesReview",
         scope: Cluster,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -701,6 +730,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "subjectaccessreview",
         kind: "SubjectAccessReview",
         scope: Cluster,
+        key_prefix: None,
         verbs: &[Create],
         short_names: &[],
         categories: &[],
@@ -713,6 +743,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "horizontalpodautoscaler",
         kind: "HorizontalPodAutoscaler",
         scope: Namespaced,
+        key_prefix: Some("/registry/horizontalpodautoscalers/"),
         verbs: &[
             Create,
             Delete,
@@ -738,6 +769,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "horizontalpodautoscaler",
         kind: "HorizontalPodAutoscaler",
         scope: Namespaced,
+        key_prefix: Some("/registry/horizontalpodautoscalers/"),
         verbs: &[
             Create,
             Delete,
@@ -763,6 +795,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "cronjob",
         kind: "CronJob",
         scope: Namespaced,
+        key_prefix: Some("/registry/cronjobs/"),
         verbs: &[
             Create,
             Delete,
@@ -788,6 +821,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "job",
         kind: "Job",
         scope: Namespaced,
+        key_prefix: Some("/registry/jobs/"),
         verbs: &[
             Create,
             Delete,
@@ -813,6 +847,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "certificatesigningrequest",
         kind: "CertificateSigningRequest",
         scope: Cluster,
+        key_prefix: Some("/registry/certificatesigningrequests/"),
         verbs: &[
             Create,
             Delete,
@@ -845,6 +880,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "ingressclass",
         kind: "IngressClass",
         scope: Cluster,
+        key_prefix: Some("/registry/ingressclasses/"),
         verbs: &[
             Create,
             Delete,
@@ -866,6 +902,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "ingress",
         kind: "Ingress",
         scope: Namespaced,
+        key_prefix: Some("/registry/ingress/"),
         verbs: &[
             Create,
             Delete,
@@ -891,6 +928,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "ipaddress",
         kind: "IPAddress",
         scope: Cluster,
+        key_prefix: Some("/registry/ipaddresses/"),
         verbs: &[
             Create,
             Delete,
@@ -912,6 +950,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "networkpolicy",
         kind: "NetworkPolicy",
         scope: Namespaced,
+        key_prefix: Some("/registry/networkpolicies/"),
         verbs: &[
             Create,
             Delete,
@@ -933,6 +972,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "servicecidr",
         kind: "ServiceCIDR",
         scope: Cluster,
+        key_prefix: Some("/registry/servicecidrs/"),
         verbs: &[
             Create,
             Delete,
@@ -958,6 +998,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "poddisruptionbudget",
         kind: "PodDisruptionBudget",
         scope: Namespaced,
+        key_prefix: Some("/registry/poddisruptionbudgets/"),
         verbs: &[
             Create,
             Delete,
@@ -983,6 +1024,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "clusterrolebinding",
         kind: "ClusterRoleBinding",
         scope: Cluster,
+        key_prefix: Some("/registry/clusterrolebindings/"),
         verbs: &[
             Create,
             Delete,
@@ -1004,6 +1046,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "clusterrole",
         kind: "ClusterRole",
         scope: Cluster,
+        key_prefix: Some("/registry/clusterroles/"),
         verbs: &[
             Create,
             Delete,
@@ -1025,6 +1068,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "rolebinding",
         kind: "RoleBinding",
         scope: Namespaced,
+        key_prefix: Some("/registry/rolebindings/"),
         verbs: &[
             Create,
             Delete,
@@ -1046,6 +1090,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "role",
         kind: "Role",
         scope: Namespaced,
+        key_prefix: Some("/registry/roles/"),
         verbs: &[
             Create,
             Delete,
@@ -1067,6 +1112,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "csidriver",
         kind: "CSIDriver",
         scope: Cluster,
+        key_prefix: Some("/registry/csidrivers/"),
         verbs: &[
             Create,
             Delete,
@@ -1088,6 +1134,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "csinode",
         kind: "CSINode",
         scope: Cluster,
+        key_prefix: Some("/registry/csinodes/"),
         verbs: &[
             Create,
             Delete,
@@ -1109,6 +1156,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "csistoragecapacity",
         kind: "CSIStorageCapacity",
         scope: Namespaced,
+        key_prefix: Some("/registry/csistoragecapacities/"),
         verbs: &[
             Create,
             Delete,
@@ -1130,6 +1178,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "storageclass",
         kind: "StorageClass",
         scope: Cluster,
+        key_prefix: Some("/registry/storageclasses/"),
         verbs: &[
             Create,
             Delete,
@@ -1151,6 +1200,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "volumeattachment",
         kind: "VolumeAttachment",
         scope: Cluster,
+        key_prefix: Some("/registry/volumeattachments/"),
         verbs: &[
             Create,
             Delete,
@@ -1176,6 +1226,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "volumeattributesclass",
         kind: "VolumeAttributesClass",
         scope: Cluster,
+        key_prefix: Some("/registry/volumeattributesclasses/"),
         verbs: &[
             Create,
             Delete,
@@ -1197,6 +1248,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "mutatingadmissionpolicy",
         kind: "MutatingAdmissionPolicy",
         scope: Cluster,
+        key_prefix: Some("/registry/mutatingadmissionpolicies/"),
         verbs: &[
             Create,
             Delete,
@@ -1218,6 +1270,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "mutatingadmissionpolicybinding",
         kind: "MutatingAdmissionPolicyBinding",
         scope: Cluster,
+        key_prefix: Some("/registry/mutatingadmissionpolicybindings/"),
         verbs: &[
             Create,
             Delete,
@@ -1239,6 +1292,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "mutatingwebhookconfiguration",
         kind: "MutatingWebhookConfiguration",
         scope: Cluster,
+        key_prefix: Some("/registry/mutatingwebhookconfigurations/"),
         verbs: &[
             Create,
             Delete,
@@ -1260,6 +1314,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "validatingadmissionpolicy",
         kind: "ValidatingAdmissionPolicy",
         scope: Cluster,
+        key_prefix: Some("/registry/validatingadmissionpolicies/"),
         verbs: &[
             Create,
             Delete,
@@ -1285,6 +1340,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "validatingadmissionpolicybinding",
         kind: "ValidatingAdmissionPolicyBinding",
         scope: Cluster,
+        key_prefix: Some("/registry/validatingadmissionpolicybindings/"),
         verbs: &[
             Create,
             Delete,
@@ -1306,6 +1362,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "validatingwebhookconfiguration",
         kind: "ValidatingWebhookConfiguration",
         scope: Cluster,
+        key_prefix: Some("/registry/validatingwebhookconfigurations/"),
         verbs: &[
             Create,
             Delete,
@@ -1327,6 +1384,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "customresourcedefinition",
         kind: "CustomResourceDefinition",
         scope: Cluster,
+        key_prefix: Some("/registry/apiextensions.k8s.io/customresourcedefinitions/"),
         verbs: &[
             Create,
             Delete,
@@ -1352,6 +1410,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "priorityclass",
         kind: "PriorityClass",
         scope: Cluster,
+        key_prefix: Some("/registry/priorityclasses/"),
         verbs: &[
             Create,
             Delete,
@@ -1373,6 +1432,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "lease",
         kind: "Lease",
         scope: Namespaced,
+        key_prefix: Some("/registry/leases/"),
         verbs: &[
             Create,
             Delete,
@@ -1394,6 +1454,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "runtimeclass",
         kind: "RuntimeClass",
         scope: Cluster,
+        key_prefix: Some("/registry/runtimeclasses/"),
         verbs: &[
             Create,
             Delete,
@@ -1415,6 +1476,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "endpointslice",
         kind: "EndpointSlice",
         scope: Namespaced,
+        key_prefix: Some("/registry/endpointslices/"),
         verbs: &[
             Create,
             Delete,
@@ -1436,6 +1498,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "deviceclass",
         kind: "DeviceClass",
         scope: Cluster,
+        key_prefix: Some("/registry/deviceclasses/"),
         verbs: &[
             Create,
             Delete,
@@ -1457,6 +1520,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "resourceclaim",
         kind: "ResourceClaim",
         scope: Namespaced,
+        key_prefix: Some("/registry/resourceclaims/"),
         verbs: &[
             Create,
             Delete,
@@ -1482,6 +1546,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "resourceclaimtemplate",
         kind: "ResourceClaimTemplate",
         scope: Namespaced,
+        key_prefix: Some("/registry/resourceclaimtemplates/"),
         verbs: &[
             Create,
             Delete,
@@ -1503,6 +1568,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "resourceslice",
         kind: "ResourceSlice",
         scope: Cluster,
+        key_prefix: Some("/registry/resourceslices/"),
         verbs: &[
             Create,
             Delete,
@@ -1524,6 +1590,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "flowschema",
         kind: "FlowSchema",
         scope: Cluster,
+        key_prefix: Some("/registry/flowschemas/"),
         verbs: &[
             Create,
             Delete,
@@ -1549,6 +1616,7 @@ pub(crate) const ROWS: &[Row] = &[
         singular: "prioritylevelconfiguration",
         kind: "PriorityLevelConfiguration",
         scope: Cluster,
+        key_prefix: Some("/registry/prioritylevelconfigurations/"),
         verbs: &[
             Create,
             Delete,

@@ -8,6 +8,7 @@
 mod builtin;
 mod field_selectors;
 mod generated;
+mod key_prefix;
 mod protobuf;
 mod resource;
 mod scale;
@@ -18,6 +19,7 @@ pub use builtin::{builtin, is_builtin};
 pub use field_selectors::{
     FieldPaths, FieldValueKind, SelectableField, SelectableFields, selectable_fields,
 };
+pub use key_prefix::{LEGACY_NODE_PORTS_PREFIX, REGISTRY_PREFIX, custom_key_prefix, key_prefix};
 pub use protobuf::messages;
 pub use resource::{
     ApiResource, ConnectTarget, PrinterColumn, ResponseKind, Scope, Subresource, SubresourceAction,

@@ -30,9 +30,9 @@ pub struct ApiResource {
     pub list_kind: Text,
     /// In the order of discovery.
     pub verb_order: &'static [Verb],
-    /// Where its objects are kept: `configmaps`, `services/specs`. `None` if nothing
-    /// is kept, as for reviews.
-    pub storage: Option<Text>,
+    /// What keys of its objects begin with: `/registry/configmaps/`. `None` if nothing is
+    /// kept, as for reviews.
+    pub key_prefix: Option<Text>,
     pub strategy_options: StrategyOptions,
     pub selectable_fields: SelectableFields,
     /// What its `scale` shows, if it has one.

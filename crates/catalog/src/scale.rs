@@ -65,7 +65,7 @@ pub fn scale() -> ApiResource {
         short_names: Vec::new(),
         categories: Vec::new(),
         subresources: Vec::new(),
-        storage: None,
+        key_prefix: None,
         strategy_options: StrategyOptions::default(),
         selectable_fields: field_selectors::selectable_fields("autoscaling", "scales"),
         scale: None,

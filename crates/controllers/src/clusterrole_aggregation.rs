@@ -2,12 +2,12 @@
 
 use crate::loopback_client::{LoopbackClient, log_failure};
 use http::Method;
-use optik_apiserver::ApiServer;
+use optik_apiserver::{ApiServer, key_prefix};
 use optik_auth::{PolicyRule, Role, aggregated_rules};
 use optik_control_loop::{Outcome, reconcile_on_change};
 use optik_store::{KeyRange, Store};
 
-const DIRECTORY: &str = "/registry/clusterroles/";
+const DIRECTORY: &str = key_prefix("rbac.authorization.k8s.io", "clusterroles");
 const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
 /// Keeps aggregated roles what they gather for as long as it is polled, or until the

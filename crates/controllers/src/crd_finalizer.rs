@@ -3,7 +3,7 @@
 use crate::finalizer_controller::{FinalizerController, POLL_INTERVAL, run_finalizer_controller};
 use crate::loopback_client::{LoopbackClient, LoopbackResponse, log_failure};
 use http::Method;
-use optik_apiserver::{ApiServer, Collection, is_builtin};
+use optik_apiserver::{ApiServer, Collection, custom_key_prefix, is_builtin, key_prefix};
 use optik_control_loop::Outcome;
 use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
@@ -26,7 +26,7 @@ struct CrdFinalizer {
 }
 
 impl FinalizerController for CrdFinalizer {
-    const PREFIX: &'static str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+    const PREFIX: &'static str = key_prefix("apiextensions.k8s.io", "customresourcedefinitions");
 
     fn needs_finalizing(object: &Value) -> bool {
         needs_finalizing(object)
@@ -123,7 +123,7 @@ async fn delete_instances(
     if is_builtin(group, plural) {
         return true;
     }
-    let directory = format!("/registry/{group}/{plural}/");
+    let directory = custom_key_prefix(group, plural);
     let range = KeyRange::prefix(&*directory);
     let Ok(state) = store.latest().await else {
         return false;

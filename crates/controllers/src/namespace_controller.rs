@@ -4,7 +4,7 @@ use crate::NAMESPACES_PREFIX;
 use crate::finalizer_controller::{FinalizerController, POLL_INTERVAL, run_finalizer_controller};
 use crate::loopback_client::{LoopbackClient, log_failure};
 use http::Method;
-use optik_apiserver::{ApiServer, Collection};
+use optik_apiserver::{ApiServer, Collection, key_prefix};
 use optik_control_loop::Outcome;
 use optik_object::ObjectMeta;
 use optik_store::{KeyRange, Store};
@@ -128,12 +128,12 @@ impl NamespaceController {
     /// Ends pods that nobody will: their node does not exist.
     async fn delete_orphaned_pods(&self, namespace: &str) {
         let state = self.store.snapshot();
-        let prefix = format!("/registry/pods/{namespace}/");
+        let prefix = format!("{PODS_PREFIX}{namespace}/");
         let mut lost = Vec::new();
         for version in state.entries(&KeyRange::prefix(prefix)) {
             let pod: Value = serde_json::from_slice(version.value()).unwrap_or_default();
             let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
-            let exists = state.get(format!("/registry/minions/{node}").as_bytes());
+            let exists = state.get(format!("{NODES_PREFIX}{node}").as_bytes());
             if pod["metadata"]["deletionTimestamp"].is_string() && exists.is_none() {
                 lost.extend(pod["metadata"]["name"].as_str().map(str::to_owned));
             }
@@ -189,6 +189,8 @@ impl NamespaceController {
 }
 
 const PATH: &str = "/api/v1/namespaces/";
+const PODS_PREFIX: &str = key_prefix("", "pods");
+const NODES_PREFIX: &str = key_prefix("", "nodes");
 
 /// Type, reason and message if all is well.
 const HEALTHY_CONDITIONS: &[(&str, &str, &str)] = &[

@@ -6,7 +6,7 @@ use crate::ca_bundles::{self, CaBundles, CaPurpose, merged_bundle};
 use crate::loopback_client::{LoopbackClient, log_failure};
 use crate::write_backoff::WriteBackoff;
 use http::Method;
-use optik_apiserver::ApiServer;
+use optik_apiserver::{ApiServer, key_prefix};
 use optik_control_loop::{ControlLoop, Outcome, Step};
 use optik_store::{KeyRange, Snapshot, Store};
 use optik_supervisor::{Supervisor, Task};
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 #[derive(Clone, Debug)]
 pub struct NamespaceDefault {
     plural: &'static str,
+    key_prefix: &'static str,
     name: &'static str,
     only_in: Option<&'static str>,
     content: DefaultContent,
@@ -62,6 +63,7 @@ impl NamespaceDefault {
     pub fn service_account() -> Self {
         Self {
             plural: "serviceaccounts",
+            key_prefix: key_prefix("", "serviceaccounts"),
             name: "default",
             only_in: None,
             content: DefaultContent::Empty,
@@ -73,6 +75,7 @@ impl NamespaceDefault {
     pub fn root_ca_config_map(own: &watch::Receiver<CaBundles>) -> Self {
         Self {
             plural: "configmaps",
+            key_prefix: key_prefix("", "configmaps"),
             name: "kube-root-ca.crt",
             only_in: None,
             content: DefaultContent::RootCa(own.clone()),
@@ -85,14 +88,11 @@ impl NamespaceDefault {
     pub fn extension_apiserver_authentication(own: &watch::Receiver<CaBundles>) -> Self {
         Self {
             plural: "configmaps",
+            key_prefix: key_prefix("", "configmaps"),
             name: "extension-apiserver-authentication",
             only_in: Some("kube-system"),
             content: DefaultContent::ClientCa(own.clone()),
         }
-    }
-
-    fn directory(&self) -> String {
-        format!("/registry/{}/", self.plural)
     }
 
     fn applies_to(&self, namespace: &str) -> bool {
@@ -149,7 +149,7 @@ impl NamespaceDefaultController {
         // Namespaces, the objects themselves, and what they are made from.
         let prefixes = [
             NAMESPACES_PREFIX,
-            &self.namespace_default.directory(),
+            self.namespace_default.key_prefix,
             ca_bundles::CA_BUNDLES_PREFIX,
         ];
         let ranges = prefixes.map(KeyRange::prefix);
@@ -210,7 +210,7 @@ impl NamespaceDefaultController {
     /// The namespace of a key, if it is that of our thing.
     fn namespace_of_object<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
         let rest = std::str::from_utf8(key).ok()?;
-        let rest = rest.strip_prefix(&self.namespace_default.directory())?;
+        let rest = rest.strip_prefix(self.namespace_default.key_prefix)?;
         rest.strip_suffix(self.namespace_default.name)?
             .strip_suffix('/')
     }
@@ -229,7 +229,7 @@ impl NamespaceDefaultController {
         }
         let content = self.namespace_default.content.render(&state);
         let NamespaceDefault { plural, name, .. } = self.namespace_default;
-        let key = format!("{}{namespace}/{name}", self.namespace_default.directory());
+        let key = format!("{}{namespace}/{name}", self.namespace_default.key_prefix);
         let there = state.get(key.as_bytes());
         let there: Option<Value> = there.and_then(|it| serde_json::from_slice(it.value()).ok());
         drop(state);

@@ -5,14 +5,14 @@
 
 use crate::loopback_client::LoopbackClient;
 use http::Method;
-use optik_apiserver::{ApiServer, quota_usage};
+use optik_apiserver::{ApiServer, REGISTRY_PREFIX, key_prefix, quota_usage};
 use optik_control_loop::{ControlLoop, Outcome, Step};
 use optik_store::{KeyRange, ListWatch, ListWatchEvent, Store};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-const QUOTAS_PREFIX: &str = "/registry/resourcequotas/";
+const QUOTAS_PREFIX: &str = key_prefix("", "resourcequotas");
 /// A namespace is counted when nothing has changed in it for so long: a write counts what
 /// it adds before it is stored, and must not be counted in between.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
@@ -40,7 +40,7 @@ async fn wait_for_quota(store: &Store) -> Option<()> {
 
 /// Counts again what has changed, by namespace, once it is quiet there.
 async fn follow_usage(client: &LoopbackClient, store: &Store) {
-    let mut control = ControlLoop::new(store, [KeyRange::prefix("/registry/")])
+    let mut control = ControlLoop::new(store, [KeyRange::prefix(REGISTRY_PREFIX)])
         .with_batch_delay(crate::BATCH_DELAY);
     // The namespaces that have had quotas.
     let mut counted: BTreeSet<String> = BTreeSet::new();

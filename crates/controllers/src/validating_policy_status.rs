@@ -1,12 +1,15 @@
 //! What policies say of themselves: that they were looked at, and what is odd about them.
 
 use crate::loopback_client::{LoopbackClient, log_failure, path_segment};
-use optik_apiserver::ApiServer;
+use optik_apiserver::{ApiServer, key_prefix};
 use optik_control_loop::{Outcome, reconcile_on_change};
 use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
 
-const DIRECTORY: &str = "/registry/validatingadmissionpolicies/";
+const DIRECTORY: &str = key_prefix(
+    "admissionregistration.k8s.io",
+    "validatingadmissionpolicies",
+);
 const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 /// Whom clients know from the fields it owns.
 const MANAGER: &str = "validatingadmissionpolicy-status";

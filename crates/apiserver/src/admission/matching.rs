@@ -1,6 +1,7 @@
 //! Which writes a configuration is about: its rules and selectors.
 
 use crate::admission::AdmissionAttributes;
+use crate::admission::namespace_lifecycle::NAMESPACES_PREFIX;
 use crate::registry::label_selector::parse_label_selector;
 use crate::registry::served_resource::ServedResource;
 use crate::server::store_errors::read_failed;
@@ -217,7 +218,7 @@ impl MatchResources {
         {
             return Ok(selects(&self.namespace_selector, object));
         }
-        let key = format!("/registry/namespaces/{}", attributes.namespace);
+        let key = format!("{NAMESPACES_PREFIX}{}", attributes.namespace);
         let known = attributes.store.snapshot();
         let state = match known.get(key.as_bytes()) {
             Some(_) => known,

@@ -2,6 +2,7 @@
 
 use crate::registry::served_resource::ServedResource;
 use crate::server::store_errors::read_failed;
+use optik_catalog::key_prefix;
 use optik_object::{ObjectMeta, ResourceName, Status};
 use optik_store::{Compare, Revision, Snapshot, Store, Version};
 
@@ -10,7 +11,7 @@ const NAMESPACES: ResourceName<'static> = ResourceName {
     plural: "namespaces",
     kind: "Namespace",
 };
-const DIRECTORY: &str = "/registry/namespaces/";
+pub(super) const NAMESPACES_PREFIX: &str = key_prefix("", "namespaces");
 
 /// These can never be deleted.
 pub(crate) const IMMORTAL_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
@@ -41,7 +42,7 @@ pub(crate) async fn check_active(
     namespace: &str,
     name: &str,
 ) -> Result<NamespacePrecondition, Status> {
-    let key = format!("{DIRECTORY}{namespace}");
+    let key = format!("{NAMESPACES_PREFIX}{namespace}");
     // What this process knows is enough to say yes; to say no it must be sure.
     let known = store.snapshot();
     if let Some(found) = known.get(key.as_bytes())

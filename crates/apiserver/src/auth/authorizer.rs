@@ -5,6 +5,7 @@ use optik_auth::{
     AuthorizationAttributes, Policy, RbacDecision, Role, RoleBinding, User, authorize_without_rbac,
     impersonation,
 };
+use optik_catalog::key_prefix;
 use optik_object::Status;
 use optik_store::{KeyRange, Revision, Snapshot};
 use std::collections::BTreeMap;
@@ -13,10 +14,10 @@ use tokio::sync::watch;
 
 /// Where roles and bindings are kept.
 pub(crate) const RBAC_DIRECTORIES: [&str; 4] = [
-    "/registry/clusterrolebindings/",
-    "/registry/clusterroles/",
-    "/registry/rolebindings/",
-    "/registry/roles/",
+    key_prefix("rbac.authorization.k8s.io", "clusterrolebindings"),
+    key_prefix("rbac.authorization.k8s.io", "clusterroles"),
+    key_prefix("rbac.authorization.k8s.io", "rolebindings"),
+    key_prefix("rbac.authorization.k8s.io", "roles"),
 ];
 
 pub(crate) struct RbacAuthorizer {

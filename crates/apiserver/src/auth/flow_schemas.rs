@@ -6,12 +6,16 @@
 use crate::registry::compiled::{CompileFrom, Compiled};
 use http::HeaderValue;
 use optik_auth::{AuthorizationAttributes, FlowSchema, FlowSchemaSet, User};
+use optik_catalog::key_prefix;
 use optik_store::{KeyRange, Snapshot};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-const FLOW_SCHEMAS_DIRECTORY: &str = "/registry/flowschemas/";
-const PRIORITY_LEVELS_DIRECTORY: &str = "/registry/prioritylevelconfigurations/";
+const FLOW_SCHEMAS_DIRECTORY: &str = key_prefix("flowcontrol.apiserver.k8s.io", "flowschemas");
+const PRIORITY_LEVELS_DIRECTORY: &str = key_prefix(
+    "flowcontrol.apiserver.k8s.io",
+    "prioritylevelconfigurations",
+);
 /// Where schemas and levels are kept.
 pub(crate) const FLOW_CONTROL_DIRECTORIES: [&str; 2] =
     [FLOW_SCHEMAS_DIRECTORY, PRIORITY_LEVELS_DIRECTORY];

@@ -10,6 +10,7 @@ use optik_auth::jwt::{
     self, Audiences, BoundObjectReference, JwtClaims, KubernetesClaims, PublicKey,
 };
 use optik_auth::service_account_name;
+use optik_catalog::key_prefix;
 use optik_object::{FieldError, Object, ResourceName, Status, Timestamp, Value};
 use optik_platform::{Clock, Entropy};
 use optik_store::{Snapshot, Store};
@@ -100,7 +101,7 @@ impl ServiceAccountTokens {
     ) -> Result<(Object, Vec<String>), Status> {
         check_name_and_namespace(&request, namespace, name)?;
         let state = self.store.latest().await.map_err(read_failed)?;
-        let account = find(&state, "serviceaccounts", namespace, name)?;
+        let account = find(&state, SERVICE_ACCOUNTS, namespace, name)?;
         if !request.uid().is_empty() && request.uid() != account.uid() {
             let text = format!(
                 "the UID in the token request ({}) does not match the UID of the service account ({})",
@@ -253,35 +254,55 @@ fn check_name_and_namespace(request: &Object, namespace: &str, name: &str) -> Re
     Ok(())
 }
 
-pub(super) fn object_key(directory: &str, namespace: &str, name: &str) -> String {
-    match namespace {
-        "" => format!("/registry/{directory}/{name}"),
-        namespace => format!("/registry/{directory}/{namespace}/{name}"),
+/// A resource whose objects tokens name.
+#[derive(Clone, Copy)]
+pub(super) struct TokenResource {
+    plural: &'static str,
+    key_prefix: &'static str,
+}
+
+pub(super) const SERVICE_ACCOUNTS: TokenResource = TokenResource::new("serviceaccounts");
+pub(super) const PODS: TokenResource = TokenResource::new("pods");
+pub(super) const SECRETS: TokenResource = TokenResource::new("secrets");
+pub(super) const NODES: TokenResource = TokenResource::new("nodes");
+
+impl TokenResource {
+    const fn new(plural: &'static str) -> Self {
+        Self {
+            plural,
+            key_prefix: key_prefix("", plural),
+        }
+    }
+
+    /// The key of an object; its namespace is empty if the resource has none.
+    pub(super) fn object_key(self, namespace: &str, name: &str) -> String {
+        let prefix = self.key_prefix;
+        match namespace {
+            "" => format!("{prefix}{name}"),
+            namespace => format!("{prefix}{namespace}/{name}"),
+        }
     }
 }
 
-fn find(state: &Snapshot, directory: &str, namespace: &str, name: &str) -> Result<Object, Status> {
-    let key = object_key(directory, namespace, name);
+fn find(
+    state: &Snapshot,
+    resource: TokenResource,
+    namespace: &str,
+    name: &str,
+) -> Result<Object, Status> {
+    let key = resource.object_key(namespace, name);
     let found = state
         .get(key.as_bytes())
         .and_then(|there| parse_stored(there.value()).ok());
-    let plural = if directory == NODES_DIRECTORY {
-        "nodes"
-    } else {
-        directory
-    };
     found.ok_or_else(|| {
         let resource = ResourceName {
             group: "",
-            plural,
+            plural: resource.plural,
             kind: "",
         };
         Status::not_found(resource, name)
     })
 }
-
-/// Where nodes are kept.
-pub(super) const NODES_DIRECTORY: &str = "minions";
 
 /// Binds a token to an object, which must be there.
 fn bind_to_object(
@@ -304,7 +325,7 @@ fn bind_to_object(
     }
     let object = match (group, target.kind.as_str()) {
         ("", "Pod") => {
-            let pod = find(state, "pods", namespace, &target.name)?;
+            let pod = find(state, PODS, namespace, &target.name)?;
             let spec = |member: &str| {
                 let value = pod.get("spec").and_then(|spec| spec.get(member));
                 value.and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -318,7 +339,7 @@ fn bind_to_object(
             }
             let node = spec("nodeName");
             if !node.is_empty() {
-                let found = find(state, NODES_DIRECTORY, "", &node).ok();
+                let found = find(state, NODES, "", &node).ok();
                 let uid = found.map(|node| node.uid().to_owned()).unwrap_or_default();
                 kubernetes.node = Some(BoundObjectReference { name: node, uid });
             }
@@ -326,12 +347,12 @@ fn bind_to_object(
             pod
         }
         ("", "Node") => {
-            let node = find(state, NODES_DIRECTORY, "", &target.name)?;
+            let node = find(state, NODES, "", &target.name)?;
             kubernetes.node = Some(object_reference(&node));
             node
         }
         ("", "Secret") => {
-            let secret = find(state, "secrets", namespace, &target.name)?;
+            let secret = find(state, SECRETS, namespace, &target.name)?;
             kubernetes.secret = Some(object_reference(&secret));
             secret
         }

@@ -5,7 +5,9 @@
 //! is bound to is still there is asked every time: of an object that has not changed since
 //! it was looked at, only the revision is compared.
 
-use crate::auth::service_account_tokens::{NODES_DIRECTORY, ServiceAccountTokens, object_key};
+use crate::auth::service_account_tokens::{
+    NODES, PODS, SECRETS, SERVICE_ACCOUNTS, ServiceAccountTokens,
+};
 use crate::registry::served_resource::parse_stored;
 use optik_auth::jwt::{self, BoundObjectReference, JwtClaims, JwtError, KubernetesClaims};
 use optik_auth::{User, service_account_groups};
@@ -223,15 +225,15 @@ fn bound_object(
     namespace: &str,
     reference: &BoundObjectReference,
 ) -> BoundObject {
-    let (directory, namespace) = match what {
-        BoundObjectKind::ServiceAccount => ("serviceaccounts", namespace),
-        BoundObjectKind::Secret => ("secrets", namespace),
-        BoundObjectKind::Pod => ("pods", namespace),
-        BoundObjectKind::Node => (NODES_DIRECTORY, ""),
+    let (resource, namespace) = match what {
+        BoundObjectKind::ServiceAccount => (SERVICE_ACCOUNTS, namespace),
+        BoundObjectKind::Secret => (SECRETS, namespace),
+        BoundObjectKind::Pod => (PODS, namespace),
+        BoundObjectKind::Node => (NODES, ""),
     };
     BoundObject {
         kind: what,
-        key: object_key(directory, namespace, &reference.name),
+        key: resource.object_key(namespace, &reference.name),
         name: reference.name.clone(),
         namespace: namespace.to_owned(),
         uid: reference.uid.clone(),

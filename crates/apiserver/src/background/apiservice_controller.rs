@@ -10,6 +10,7 @@ use crate::server::ApiServer;
 use bytes::Bytes;
 use futures::stream::{self, StreamExt};
 use http::Method;
+use optik_catalog::key_prefix;
 use optik_control_loop::{ControlLoop, Outcome, Step};
 use optik_object::{Object, Timestamp, Value};
 use optik_store::{KeyRange, Snapshot, Store};
@@ -17,7 +18,7 @@ use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const DIRECTORY: &str = "/registry/apiregistration.k8s.io/apiservices/";
+const DIRECTORY: &str = key_prefix("apiregistration.k8s.io", "apiservices");
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
 /// The group that describes all others is not among them.

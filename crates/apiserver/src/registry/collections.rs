@@ -96,7 +96,7 @@ impl ApiServer {
         let kinds = self.current_registry();
         let kinds = kinds.all.iter();
         let kinds = kinds.filter(|kind| {
-            kind.is_stored() && wanted(kind) && directories.insert(kind.resource.storage.clone())
+            kind.is_stored() && wanted(kind) && directories.insert(kind.resource.key_prefix.clone())
         });
         kinds.map(|kind| Collection::for_resource(kind)).collect()
     }

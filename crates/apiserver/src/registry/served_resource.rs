@@ -19,8 +19,6 @@ pub(crate) struct ServedResource {
     pub(crate) resource: ApiResource,
     /// `apps/v1`
     pub(crate) api_version: Text,
-    /// `/registry/configmaps/`; `None` if nothing is kept.
-    directory: Option<String>,
     pub(crate) storage_conversion: StorageConversion,
     /// Made for the first table.
     printer: OnceLock<Box<dyn Printer>>,
@@ -90,8 +88,8 @@ impl ResourceRegistry {
         // Groups know nothing of each other, even if they show the same objects.
         let mut shown: BTreeMap<[Text; 2], Vec<(Text, StorageConversion)>> = BTreeMap::new();
         for resource in &resources {
-            if let Some(directory) = &resource.storage {
-                let place = [resource.group.clone(), directory.clone()];
+            if let Some(prefix) = &resource.key_prefix {
+                let place = [resource.group.clone(), prefix.clone()];
                 let versions = shown.entry(place).or_default();
                 versions.push((
                     resource.api_version(),
@@ -101,8 +99,8 @@ impl ResourceRegistry {
         }
         for resource in resources {
             let mut kind = ServedResource::new(resource, None);
-            let directory = kind.resource.storage.as_ref();
-            let place = directory.map(|it| [kind.resource.group.clone(), it.clone()]);
+            let prefix = kind.resource.key_prefix.as_ref();
+            let place = prefix.map(|it| [kind.resource.group.clone(), it.clone()]);
             let versions = place.and_then(|place| shown.get(&place));
             let others = versions.into_iter().flatten();
             let others = others.filter(|(api_version, _)| *api_version != kind.api_version);
@@ -183,7 +181,7 @@ impl ResourceRegistry {
     pub(crate) fn equivalents(&self, kind: &ServedResource) -> Vec<Arc<ServedResource>> {
         let ApiResource { group, plural, .. } = &kind.resource;
         let same = |other: &&Arc<ServedResource>| {
-            other.resource.storage == kind.resource.storage
+            other.resource.key_prefix == kind.resource.key_prefix
                 && other.is_stored()
                 && other.api_version != kind.api_version
         };
@@ -248,10 +246,8 @@ impl ServedResource {
     }
 
     pub(crate) fn new(resource: ApiResource, custom: Option<CustomResource>) -> Self {
-        let directory = resource.storage.as_ref();
         Self {
             api_version: resource.api_version(),
-            directory: directory.map(|directory| format!("/registry/{directory}/")),
             storage_conversion: match custom {
                 Some(_) => StorageConversion::Identity,
                 None => StorageConversion::for_resource(&resource),
@@ -272,7 +268,7 @@ impl ServedResource {
 
     /// Whether objects of it are kept.
     pub(crate) fn is_stored(&self) -> bool {
-        self.directory.is_some()
+        self.resource.key_prefix.is_some()
     }
 
     /// How its objects become rows of a table.
@@ -469,7 +465,7 @@ impl ServedResource {
 
     /// The key of an object.
     pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> String {
-        let directory = self.directory.as_deref().unwrap_or_default();
+        let directory = self.resource.key_prefix.as_deref().unwrap_or_default();
         match namespace {
             Some(namespace) => format!("{directory}{namespace}/{name}"),
             None => format!("{directory}{name}"),
@@ -478,7 +474,7 @@ impl ServedResource {
 
     /// Where the objects of a collection are: all of a kind, or those of a namespace.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
-        let directory = self.directory.as_deref().unwrap_or_default();
+        let directory = self.resource.key_prefix.as_deref().unwrap_or_default();
         match namespace {
             Some(namespace) => format!("{directory}{namespace}/"),
             None => directory.to_owned(),
@@ -491,7 +487,7 @@ impl ServedResource {
 
     /// Namespace and name, as the key of one of our objects tells them.
     pub(crate) fn split_key<'k>(&self, key: &'k [u8]) -> (&'k str, &'k str) {
-        let directory = self.directory.as_deref().unwrap_or_default();
+        let directory = self.resource.key_prefix.as_deref().unwrap_or_default();
         let rest = key.get(directory.len()..).unwrap_or_default();
         let rest = std::str::from_utf8(rest).unwrap_or_default();
         if self.is_namespaced() {

@@ -10,7 +10,7 @@ pub(crate) fn object_counts(kinds: &ResourceRegistry, state: &Snapshot) -> Strin
     let (mut storage, mut resources) = (String::new(), String::new());
     for kind in &kinds.all {
         let resource = &kind.resource;
-        if !kind.is_stored() || !directories.insert(&resource.storage) {
+        if !kind.is_stored() || !directories.insert(&resource.key_prefix) {
             continue;
         }
         let count = state.entries(&kind.range(None)).count();

@@ -10,7 +10,7 @@ mod graph;
 use attempt_to_delete::GarbageCollector;
 use futures::StreamExt;
 use graph::{Graph, Owner};
-use optik_apiserver::ApiServer;
+use optik_apiserver::{ApiServer, REGISTRY_PREFIX, key_prefix};
 use optik_control_loop::{BackoffOptions, ControlLoop, Outcome, Step};
 use optik_object::ObjectMeta;
 use optik_store::{KeyRange, Store, Version};
@@ -26,7 +26,8 @@ const BACKOFF: BackoffOptions = BackoffOptions {
 };
 /// How long after the last change of a definition its kinds are served for certain.
 const CRD_DELAY: Duration = Duration::from_millis(500);
-const REGISTRY_PREFIX: &str = "/registry/";
+const EVENTS_PREFIX: &str = key_prefix("", "events");
+const CRDS_PREFIX: &str = key_prefix("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// What is to be done next.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,7 +129,7 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
         return;
     };
     // Events live for nobody; they go when their time is over.
-    if key.starts_with("/registry/events/") {
+    if key.starts_with(EVENTS_PREFIX) {
         return;
     }
     if version.is_deletion() {
@@ -176,8 +177,6 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
         known.enqueue_all(waiting);
     }
 }
-
-const CRDS_PREFIX: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
 
 fn contains_member(version: &Version, member: &[u8]) -> bool {
     memchr::memmem::find(version.value(), member).is_some()

@@ -2,6 +2,7 @@
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::plugins::{SyncPlugin, is_create_of, list_objects};
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status, Value};
 
 pub(super) struct DefaultClasses;
@@ -11,14 +12,14 @@ const CLASSES: &[(&str, &str, &str, &str, &str)] = &[
     (
         "",
         "persistentvolumeclaims",
-        "/registry/storageclasses/",
+        key_prefix("storage.k8s.io", "storageclasses"),
         "storageclass.kubernetes.io/is-default-class",
         "storageClassName",
     ),
     (
         "networking.k8s.io",
         "ingresses",
-        "/registry/ingressclasses/",
+        key_prefix("networking.k8s.io", "ingressclasses"),
         "ingressclass.kubernetes.io/is-default-class",
         "ingressClassName",
     ),

@@ -2,8 +2,11 @@
 
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status, Value};
 use serde_json::json;
+
+const RUNTIME_CLASSES_PREFIX: &str = key_prefix("node.k8s.io", "runtimeclasses");
 
 /// DefaultTolerationSeconds: a pod stays for a while on a node that is in trouble.
 pub(super) struct DefaultTolerationSeconds;
@@ -71,10 +74,7 @@ fn apply_runtime_class(
     let Some(name) = name.filter(|name| !name.is_empty()) else {
         return Ok(());
     };
-    let class = get_object(
-        attributes.store,
-        &format!("/registry/runtimeclasses/{name}"),
-    );
+    let class = get_object(attributes.store, &format!("{RUNTIME_CLASSES_PREFIX}{name}"));
     let Some(class) = class else {
         let why = format!("pod rejected: RuntimeClass \"{name}\" not found");
         return Err(forbidden(attributes, &why));

@@ -5,12 +5,15 @@ use crate::admission::plugins::{
 };
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_builtin::limit_range;
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status};
+
+const LIMIT_RANGES_PREFIX: &str = key_prefix("", "limitranges");
 
 pub(super) struct LimitRanger;
 
 fn directory(attributes: &AdmissionAttributes<'_>) -> String {
-    format!("/registry/limitranges/{}/", attributes.namespace)
+    format!("{LIMIT_RANGES_PREFIX}{}/", attributes.namespace)
 }
 
 /// New pods, and what their containers are given later.

@@ -3,7 +3,10 @@
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_builtin::Quantity;
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status, Value};
+
+const CLASSES_PREFIX: &str = key_prefix("storage.k8s.io", "storageclasses");
 
 pub(super) struct PersistentVolumeClaimResize;
 
@@ -59,7 +62,7 @@ fn class_allows_expansion(
     if name.is_empty() || name != storage_class(old) {
         return false;
     }
-    let key = format!("/registry/storageclasses/{name}");
+    let key = format!("{CLASSES_PREFIX}{name}");
     let class = get_object(attributes.store, &key);
     class.is_some_and(|class| class.get("allowVolumeExpansion") == Some(&Value::Bool(true)))
 }

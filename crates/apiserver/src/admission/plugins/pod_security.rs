@@ -1,11 +1,15 @@
 //! PodSecurity: what pods may do is said by the labels of their namespace.
 
+use crate::admission::namespace_lifecycle::NAMESPACES_PREFIX;
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, list_objects};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
 use optik_builtin::pod_security::{
     self, LevelVersion, NamespacePodSecurity, PodSecurityLevel, PodView,
 };
+use optik_catalog::key_prefix;
 use optik_object::{FieldError, Object, Status, quote};
+
+const PODS_PREFIX: &str = key_prefix("", "pods");
 
 pub(super) struct PodSecurity;
 
@@ -55,7 +59,7 @@ fn is_evaluated(attributes: &AdmissionAttributes<'_>) -> bool {
 }
 
 fn namespace_key(attributes: &AdmissionAttributes<'_>) -> String {
-    format!("/registry/namespaces/{}", attributes.namespace)
+    format!("{NAMESPACES_PREFIX}{}", attributes.namespace)
 }
 
 /// Whether the namespace has such labels at all. Hardly one has.
@@ -87,7 +91,7 @@ fn check_namespace(attributes: &AdmissionAttributes<'_>, namespace: &Object) -> 
     }
     let pods = list_objects(
         attributes.store,
-        &format!("/registry/pods/{}/", namespace.name()),
+        &format!("{PODS_PREFIX}{}/", namespace.name()),
     );
     let warnings = pod_security::warn_existing_pods(&pods, namespace.name(), bar);
     attributes.recorder.warn(warnings);

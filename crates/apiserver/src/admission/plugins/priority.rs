@@ -2,9 +2,10 @@
 
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of, list_objects};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status, Value};
 
-const CLASSES: &str = "/registry/priorityclasses/";
+const CLASSES: &str = key_prefix("scheduling.k8s.io", "priorityclasses");
 
 pub(super) struct PriorityAdmission;
 

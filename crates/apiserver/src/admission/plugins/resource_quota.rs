@@ -9,10 +9,13 @@ use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt};
 use optik_builtin::Quantity;
 use optik_builtin::resource_quota::{Usage, matches_quota_scopes, missing_constraints, usage};
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status, Value};
 use optik_store::{KeyRange, Origin, Put, Snapshot, Txn, Version};
 use serde_json::json;
 use std::sync::Arc;
+
+const QUOTAS_PREFIX: &str = key_prefix("", "resourcequotas");
 
 pub(super) struct ResourceQuotaAdmission;
 
@@ -20,7 +23,7 @@ pub(super) struct ResourceQuotaAdmission;
 const CHARGE_ATTEMPTS_MAX: usize = 50;
 
 fn directory(namespace: &str) -> String {
-    format!("/registry/resourcequotas/{namespace}/")
+    format!("{QUOTAS_PREFIX}{namespace}/")
 }
 
 impl AdmissionPlugin for ResourceQuotaAdmission {

@@ -3,8 +3,11 @@
 use crate::admission::plugins::mountable_secrets::{MountableSecrets, uses_secrets};
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
+use optik_catalog::key_prefix;
 use optik_object::{Object, Status, Value, generate_name};
 use serde_json::{Value as Json, json};
+
+const SERVICE_ACCOUNTS_PREFIX: &str = key_prefix("", "serviceaccounts");
 
 const MOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME: &str = "kube-api-access-";
@@ -114,7 +117,7 @@ fn mountable_secrets(
 /// `None`: the default one, which may not be made yet, or nobody is there to make it.
 fn account(attributes: &AdmissionAttributes<'_>, name: &str) -> Result<Option<Object>, Status> {
     let namespace = attributes.namespace;
-    let key = format!("/registry/serviceaccounts/{namespace}/{name}");
+    let key = format!("{SERVICE_ACCOUNTS_PREFIX}{namespace}/{name}");
     let account = get_object(attributes.store, &key);
     if account.is_some() || name == "default" {
         return Ok(account);

@@ -2,6 +2,7 @@
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::matching::EquivalentResources;
+use crate::admission::namespace_lifecycle::NAMESPACES_PREFIX;
 use crate::admission::policies::evaluation_context::{EvaluationContext, EvaluationError};
 use crate::admission::policies::params::resolve_params;
 use crate::admission::policies::policy::{AdmissionPolicy, PolicyBinding};
@@ -85,7 +86,7 @@ pub(super) async fn namespace_of(
     if attributes.namespace.is_empty() || attributes.is_namespace() {
         return Ok(None);
     }
-    let key = format!("/registry/namespaces/{}", attributes.namespace);
+    let key = format!("{NAMESPACES_PREFIX}{}", attributes.namespace);
     let known = attributes.store.snapshot();
     let state = match known.get(key.as_bytes()) {
         Some(_) => known,

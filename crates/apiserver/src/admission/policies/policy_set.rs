@@ -3,13 +3,24 @@
 use crate::admission::policies::policy::{AdmissionPolicy, PolicyBinding};
 use crate::registry::compiled::{CompileFrom, Compiled, CompiledObjects};
 use crate::registry::served_resource::ServedResource;
+use optik_catalog::key_prefix;
 use optik_store::Snapshot;
 use std::sync::Arc;
 
-pub(super) const VALIDATING_DIRECTORY: &str = "/registry/validatingadmissionpolicies/";
-const VALIDATING_BINDINGS_DIRECTORY: &str = "/registry/validatingadmissionpolicybindings/";
-const MUTATING_DIRECTORY: &str = "/registry/mutatingadmissionpolicies/";
-const MUTATING_BINDINGS_DIRECTORY: &str = "/registry/mutatingadmissionpolicybindings/";
+pub(super) const VALIDATING_DIRECTORY: &str = key_prefix(
+    "admissionregistration.k8s.io",
+    "validatingadmissionpolicies",
+);
+const VALIDATING_BINDINGS_DIRECTORY: &str = key_prefix(
+    "admissionregistration.k8s.io",
+    "validatingadmissionpolicybindings",
+);
+const MUTATING_DIRECTORY: &str =
+    key_prefix("admissionregistration.k8s.io", "mutatingadmissionpolicies");
+const MUTATING_BINDINGS_DIRECTORY: &str = key_prefix(
+    "admissionregistration.k8s.io",
+    "mutatingadmissionpolicybindings",
+);
 
 /// Where policies and bindings are kept.
 pub(crate) const POLICY_DIRECTORIES: &[&str] = &[

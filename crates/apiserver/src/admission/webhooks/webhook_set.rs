@@ -2,12 +2,19 @@
 
 use crate::admission::webhooks::webhook::{AdmissionWebhook, webhooks_from};
 use crate::registry::compiled::{CompileFrom, Compiled, CompiledObjects};
+use optik_catalog::key_prefix;
 use optik_store::Snapshot;
 use std::sync::Arc;
 
 /// Where configurations are kept.
-pub(crate) const MUTATING_DIRECTORY: &str = "/registry/mutatingwebhookconfigurations/";
-pub(crate) const VALIDATING_DIRECTORY: &str = "/registry/validatingwebhookconfigurations/";
+pub(crate) const MUTATING_DIRECTORY: &str = key_prefix(
+    "admissionregistration.k8s.io",
+    "mutatingwebhookconfigurations",
+);
+pub(crate) const VALIDATING_DIRECTORY: &str = key_prefix(
+    "admissionregistration.k8s.io",
+    "validatingwebhookconfigurations",
+);
 
 /// All webhooks there are, kept what the stored configurations say.
 pub(crate) type AdmissionWebhooks = Compiled<WebhookSet>;

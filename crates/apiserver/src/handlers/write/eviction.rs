@@ -7,12 +7,13 @@ use crate::registry::served_resource::{ServedResource, parse_stored};
 use crate::server::store_errors::damaged_object;
 use bytes::Bytes;
 use optik_builtin::selector_matches;
+use optik_catalog::key_prefix;
 use optik_object::{FieldError, Object, ResourceName, Status, Value};
 use optik_store::{KeyRange, Version};
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-const BUDGETS_DIRECTORY: &str = "/registry/poddisruptionbudgets/";
+const BUDGETS_DIRECTORY: &str = key_prefix("policy", "poddisruptionbudgets");
 /// How many evictions a budget notes whose pods are still there.
 const DISRUPTED_PODS_MAX: usize = 2000;
 /// What a budget is called where it forbids something.

@@ -10,18 +10,17 @@ use crate::handlers::write::object_meta::new_uid;
 use crate::registry::served_resource::ServedResource;
 use crate::server::store_errors::{commit_failed, read_failed};
 use optik_builtin::service_allocation::{ServiceAllocation, allocate, held_allocations};
+use optik_catalog::{LEGACY_NODE_PORTS_PREFIX, key_prefix};
 use optik_object::{FieldError, Object, Status};
 use optik_store::{Compare, KeyRange, Op, Origin, Put, Revision, Snapshot, Store, Txn};
 use serde_json::json;
 use std::collections::BTreeSet;
 
 /// Where addresses are kept: as objects that clients can read.
-const ADDRESSES_DIRECTORY: &str = "/registry/ipaddresses/";
+const ADDRESSES_DIRECTORY: &str = key_prefix("networking.k8s.io", "ipaddresses");
 /// Not below `/registry/ranges/servicenodeports`, where kube-apiserver keeps its map of
 /// bits.
 const NODE_PORTS_DIRECTORY: &str = "/optik/nodeports/";
-/// Where they were until version 0.1.
-const LEGACY_NODE_PORTS_DIRECTORY: &str = "/registry/ranges/servicenodeports/";
 /// How many are moved by one transaction; etcd takes 128 operations.
 const MIGRATED_PORTS_MAX: usize = 32;
 
@@ -30,12 +29,12 @@ const MIGRATED_PORTS_MAX: usize = 32;
 pub(crate) async fn migrate_node_ports(store: &Store) -> Result<(), Status> {
     loop {
         let state = store.latest().await.map_err(read_failed)?;
-        let range = KeyRange::prefix(LEGACY_NODE_PORTS_DIRECTORY);
+        let range = KeyRange::prefix(LEGACY_NODE_PORTS_PREFIX);
         let mut txn = Txn::default();
         for before in state.entries(&range).take(MIGRATED_PORTS_MAX) {
             let port = before
                 .key()
-                .get(LEGACY_NODE_PORTS_DIRECTORY.len()..)
+                .get(LEGACY_NODE_PORTS_PREFIX.len()..)
                 .unwrap_or_default();
             let key = [NODE_PORTS_DIRECTORY.as_bytes(), port].concat();
             let at = before.mod_revision();

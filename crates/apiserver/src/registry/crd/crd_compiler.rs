@@ -134,7 +134,7 @@ fn resource(definition: &CustomResourceDefinition, version: &Value) -> ApiResour
         short_names: texts(&names.short_names),
         categories: texts(&names.categories),
         subresources,
-        storage: Some(format!("{}/{plural}", definition.group).into()),
+        key_prefix: Some(optik_catalog::custom_key_prefix(&definition.group, plural).into()),
         strategy_options: StrategyOptions {
             unconditional_update: false,
             unqualified_finalizers: true,

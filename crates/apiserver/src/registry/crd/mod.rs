@@ -25,9 +25,11 @@ pub(crate) use crate::registry::crd::crd_strategy::{
 pub(crate) use crate::registry::crd::crd_validation::{validate, validate_status};
 pub(crate) use crate::registry::crd::custom_resource_definition::versions;
 pub(crate) use crate::registry::crd::version_schemas::version_schema;
+use optik_catalog::key_prefix;
 
 /// Where definitions are kept.
-pub(crate) const CRD_DIRECTORY: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+pub(crate) const CRD_DIRECTORY: &str =
+    key_prefix("apiextensions.k8s.io", "customresourcedefinitions");
 
 /// Holds a definition until its objects are gone.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

@@ -4,11 +4,12 @@
 //! for it; without endpoints the cluster address, as it does otherwise.
 
 use crate::registry::served_resource::parse_stored;
+use optik_catalog::key_prefix;
 use optik_object::{Object, Value};
 use optik_store::{KeyRange, Snapshot, Store};
 
-const SERVICES_DIRECTORY: &str = "/registry/services/specs/";
-const ENDPOINT_SLICES_DIRECTORY: &str = "/registry/endpointslices/";
+const SERVICES_DIRECTORY: &str = key_prefix("", "services");
+const ENDPOINT_SLICES_DIRECTORY: &str = key_prefix("discovery.k8s.io", "endpointslices");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ServiceReference {
