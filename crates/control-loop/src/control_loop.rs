@@ -8,8 +8,11 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// So many batches of events are handed over before a key gets its turn.
-const EVENTS_BEFORE_WORK_MAX: u32 = 64;
+/// So many batches of events are handed over in a row, then a key gets its turn. Only a
+/// stream without an end gets there: work is based on all events if it can be.
+const EVENTS_BEFORE_WORK_MAX: u32 = 1024;
+/// So many, then other tasks get theirs.
+const EVENTS_BEFORE_YIELD: u32 = 16;
 
 /// What a controller has to do next.
 #[derive(Debug)]
@@ -35,6 +38,8 @@ pub struct ControlLoop<K> {
     batch_delay: Option<Duration>,
     /// Batches of events since a key had its turn.
     events_in_a_row: u32,
+    /// Whether other tasks have waited long enough.
+    is_yield_due: bool,
     /// Whether there was an event since the last pause.
     is_pause_due: bool,
 }
@@ -49,6 +54,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
             work_max: 1,
             batch_delay: None,
             events_in_a_row: 0,
+            is_yield_due: false,
             is_pause_due: false,
         }
     }
@@ -80,6 +86,10 @@ impl<K: Clone + Ord> ControlLoop<K> {
     /// future loses nothing.
     pub async fn next(&mut self) -> Option<Step<K>> {
         loop {
+            if self.is_yield_due {
+                tokio::task::yield_now().await;
+                self.is_yield_due = false;
+            }
             if let Poll::Ready(event) = self.poll_event().await {
                 return Some(self.take_in(event?));
             }
@@ -88,10 +98,8 @@ impl<K: Clone + Ord> ControlLoop<K> {
                 self.events_in_a_row = 0;
                 return Some(Step::Work(keys));
             }
-            if self.events_in_a_row >= EVENTS_BEFORE_WORK_MAX {
-                // Nothing waits for a turn here; other tasks may.
-                self.events_in_a_row = 0;
-                tokio::task::yield_now().await;
+            if std::mem::take(&mut self.events_in_a_row) >= EVENTS_BEFORE_WORK_MAX {
+                // No key was there to take its turn.
                 continue;
             }
             if let Some(delay) = self.batch_delay.filter(|_| self.is_pause_due) {
@@ -131,6 +139,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
 
     fn take_in(&mut self, event: ListWatchEvent) -> Step<K> {
         self.events_in_a_row += 1;
+        self.is_yield_due = self.events_in_a_row % EVENTS_BEFORE_YIELD == 0;
         match event {
             ListWatchEvent::Resync(state) => {
                 self.queue.clear();
@@ -257,7 +266,7 @@ mod tests {
         let store = store();
         let mut control = follow(&store);
         assert_eq!(step(&mut control).await, "state");
-        for number in 0..200 {
+        for number in 0..EVENTS_BEFORE_WORK_MAX * 2 {
             control.add("a/0".into());
             put_and_dispatch(&store, "a/1").await;
             if step(&mut control).await == "a/0" {

@@ -55,12 +55,12 @@ pub async fn run_garbage_collector(api: ApiServer, store: Store) {
             Step::Resync(state) => {
                 known.graph = Graph::default();
                 for version in state.entries(&range) {
-                    update_graph(&collector, &mut known, version);
+                    observe(&collector, &mut known, version);
                 }
             }
             Step::Changes(batch) => {
                 for event in batch.events() {
-                    update_graph(&collector, &mut known, event.version());
+                    observe(&collector, &mut known, event.version());
                 }
             }
             Step::Work(items) => process(&collector, &mut known, items).await,
@@ -123,6 +123,15 @@ fn resolve_owners(collector: &GarbageCollector, known: &mut CollectorState) {
     }
 }
 
+/// Takes in a version that is new to the collector.
+fn observe(collector: &GarbageCollector, known: &mut CollectorState, version: &Version) {
+    if version.key().starts_with(CRDS_PREFIX.as_bytes()) && !version.is_deletion() {
+        // A kind may have come that an owner reference names; it is served a little later.
+        known.control.debounce(WorkItem::ResolveOwners, CRD_DELAY);
+    }
+    update_graph(collector, known, version);
+}
+
 /// Remembers what a version says about owners and dependents.
 fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, version: &Version) {
     let Ok(key) = std::str::from_utf8(version.key()) else {
@@ -140,10 +149,6 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
         let left = known.graph.dependents_of_key(key);
         known.enqueue_all(left);
         return;
-    }
-    if key.starts_with(CRDS_PREFIX) {
-        // A kind may have come that an owner reference names; it is served a little later.
-        known.control.debounce(WorkItem::ResolveOwners, CRD_DELAY);
     }
     let names_owners = contains_member(version, b"\"ownerReferences\"");
     let leaves = contains_member(version, b"\"deletionTimestamp\"");
