@@ -189,6 +189,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
 mod tests {
     use super::*;
     use optik_store::{Options, Origin, Put, Revision, Txn};
+    use tokio::time::advance;
 
     fn store() -> Store {
         Store::open(Options::ephemeral()).expect("it is in memory")
@@ -291,6 +292,21 @@ mod tests {
         control.add_after("a/2".into(), Duration::from_secs(60));
         assert_eq!(step(&mut control).await, "a/2");
         assert!(start.elapsed() >= Duration::from_secs(60));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_do_not_postpone_a_key_that_waits() {
+        let store = store();
+        let mut control = follow(&store);
+        assert_eq!(step(&mut control).await, "state");
+        control.add_after("a/9".into(), Duration::from_secs(1));
+        for _ in 0..3 {
+            put_and_dispatch(&store, "a/1").await;
+            assert_eq!(step(&mut control).await, "events");
+            assert_eq!(step(&mut control).await, "a/1");
+            advance(Duration::from_millis(400)).await;
+        }
+        assert_eq!(step(&mut control).await, "a/9");
     }
 
     /// An event does not wait for a key that waits.
