@@ -150,6 +150,11 @@ impl BatchReceiver {
                 WaitMode::Task => task::yield_now().await,
             }
         }
+        debug_assert!(
+            requests.len() <= BATCH_REQUESTS_MAX,
+            "bounds: a batch of {} requests",
+            requests.len()
+        );
         self.last_batch = requests.len();
         requests
     }

@@ -54,9 +54,16 @@ pub(crate) fn sweep(
     mut garbage: impl FnMut(&Version),
 ) {
     let mut forgot = false;
+    let floor = view.floor().get();
     for commit in view.drop_oldest(commits) {
+        assert!(
+            commit.revision < floor,
+            "the floor rises before anything is dropped: {} goes at {floor}",
+            commit.revision
+        );
         for event in commit.events() {
             let version = event.version();
+            check_unlinkable(index, version);
             if let Some(prior) = version.unlink_prior().filter(|prior| !prior.is_deletion()) {
                 garbage(&prior);
             }
@@ -70,4 +77,24 @@ pub(crate) fn sweep(
     if forgot {
         view.publish(index.clone(), Vec::new());
     }
+}
+
+/// What lies behind a version of a compacted commit can go: it is older, and not what a read
+/// of now would find.
+fn check_unlinkable(index: &Index, version: &Version) {
+    if !cfg!(debug_assertions) {
+        return;
+    }
+    let Some(prior) = version.prior() else {
+        return;
+    };
+    assert!(
+        prior.mod_revision < version.mod_revision,
+        "chains: {prior:?} lies behind {version:?}"
+    );
+    let newest = index.newest(&version.key);
+    assert!(
+        newest.is_none_or(|newest| newest.mod_revision >= version.mod_revision),
+        "compaction never cuts off the newest version of a key: {prior:?}"
+    );
 }

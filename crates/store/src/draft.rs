@@ -268,6 +268,10 @@ impl Draft {
         prior: Option<Arc<Version>>,
         to: &mut TxnChanges,
     ) {
+        debug_assert!(
+            !version.is_deletion() || prior.is_some(),
+            "chains: only a live key is deleted, and {version:?} is not"
+        );
         self.leases.follow(prior.as_deref(), &version);
         self.index.insert(Arc::clone(&version));
         to.events.push(Event { version, prior });
@@ -277,6 +281,17 @@ impl Draft {
         if changes.events.is_empty() {
             return;
         }
+        assert_eq!(
+            changes.revision,
+            self.index.revision().next(),
+            "contiguous revisions: a commit takes the one after the newest"
+        );
+        debug_assert!(
+            (0..)
+                .zip(&changes.events)
+                .all(|(sub, event)| event.version.sub == sub),
+            "a commit numbers its changes from 0"
+        );
         self.index.advance_to(changes.revision);
         self.commits.push(Arc::new(Commit {
             revision: changes.revision,
@@ -305,6 +320,10 @@ impl Draft {
             return Err(LeaseError::TooMany);
         }
         self.leases.grant(id, ttl, now);
+        assert!(
+            self.leases.len() <= LEASES_MAX,
+            "bounds: there are at most {LEASES_MAX} leases"
+        );
         self.lease_changes.push(LeaseChange::Granted { id, ttl });
         Ok(())
     }

@@ -88,6 +88,10 @@ impl EmbeddedEngine {
         let request = request(reply);
         let kib = u32::try_from(request.size() >> 10).unwrap_or(u32::MAX);
         let share = kib.saturating_add(1).min(QUEUE_KIB_MAX);
+        debug_assert!(
+            (1..=QUEUE_KIB_MAX).contains(&share),
+            "bounds: a request takes {share} KiB of the queue"
+        );
         let room = Arc::clone(&self.queue_permits)
             .acquire_many_owned(share)
             .await;

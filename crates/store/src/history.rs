@@ -56,7 +56,7 @@ impl Commit {
             .any(|event| range.contains(&event.version.key))
     }
 
-    fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         let events: u64 = self
             .events
             .iter()
@@ -159,7 +159,18 @@ impl History {
             .front()
             .filter(|oldest| oldest.revision < revision)?;
         let oldest = self.commits.pop_front()?;
+        assert!(
+            self.bytes >= oldest.size(),
+            "sizes: a history of {} bytes holds a commit of {}",
+            self.bytes,
+            oldest.size()
+        );
         self.bytes -= oldest.size();
+        debug_assert!(
+            self.bytes == 0 || !self.commits.is_empty(),
+            "sizes: an empty history takes {} bytes",
+            self.bytes
+        );
         self.shrink_capacity();
         Some(oldest)
     }

@@ -9,7 +9,7 @@ use crate::history::Commit;
 use crate::key::KeyRange;
 use crate::mailbox::Mailbox;
 use crate::revision::Revision;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, rank};
 use crate::view::View;
 use crate::watcher_index::WatcherIndex;
 use std::future::poll_fn;
@@ -28,8 +28,8 @@ const UNWATCHED_COMMITS_MAX: usize = 64;
 /// Lock order: `state`, then a mailbox. `bell` is held alone.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    state: Mutex<HubState>,
-    dispatch_signal: Mutex<DispatchSignal>,
+    state: Mutex<HubState, { rank::HUB }>,
+    dispatch_signal: Mutex<DispatchSignal, { rank::DISPATCH_SIGNAL }>,
     /// Tells those who wait until watches have been told.
     dispatched: signal::Sender<Revision>,
 }
@@ -110,6 +110,10 @@ impl Hub {
             }
         }
         state.dispatched = state.dispatched.max(revision);
+        debug_assert!(
+            state.dispatched <= view.revision(),
+            "order of revisions: dispatched <= published"
+        );
         let dispatched = state.dispatched;
         drop(state);
         self.publish_dispatched(dispatched);
@@ -166,6 +170,10 @@ impl Hub {
         let last = commits.last().map(|commit| commit.revision);
         let through = last.filter(|_| !all).unwrap_or(announced);
         state.dispatched = state.dispatched.max(through);
+        debug_assert!(
+            state.dispatched <= view.revision(),
+            "order of revisions: dispatched <= published"
+        );
         let dispatched = state.dispatched;
         drop(state);
         self.publish_dispatched(dispatched);
@@ -208,9 +216,24 @@ impl Hub {
         if state.dispatched >= next {
             return Subscription::Behind;
         }
+        debug_assert!(
+            !state
+                .watchers
+                .contains(range, |other| Arc::ptr_eq(other, mailbox)),
+            "watchers: one that watches {range:?} subscribes again"
+        );
         mailbox.open(next);
         state.watchers.add(range, Arc::clone(mailbox));
         Subscription::Live
+    }
+
+    /// Reads who watches, and how far dispatching has come.
+    pub(crate) fn with_watchers<T>(
+        &self,
+        read: impl FnOnce(&WatcherIndex<Arc<Mailbox>>, Revision) -> T,
+    ) -> T {
+        let state = self.state.lock();
+        read(&state.watchers, state.dispatched)
     }
 
     pub(crate) fn unsubscribe(&self, range: &KeyRange, mailbox: &Arc<Mailbox>) {
@@ -225,8 +248,17 @@ impl Hub {
     pub(crate) fn end_all(&self, reason: WatchError, replace: impl FnOnce(Revision) -> Revision) {
         let mut state = self.state.lock();
         let revision = replace(state.dispatched);
+        assert!(
+            revision >= state.dispatched,
+            "order of revisions: dispatching went back from {} to {revision}",
+            state.dispatched
+        );
         state.dispatched = revision;
         let ended: Vec<_> = state.watchers.drain().collect();
+        debug_assert!(
+            state.watchers.is_empty(),
+            "watchers: some outlive the end of all"
+        );
         drop(state);
         self.wake_dispatcher(revision);
         self.publish_dispatched(revision);

@@ -37,8 +37,13 @@ impl LiveSize {
     }
 
     fn subtract(&mut self, version: &Version) {
+        let bytes = (version.key.len() + version.value.len()) as u64;
+        assert!(
+            self.keys > 0 && self.bytes >= bytes,
+            "sizes: {version:?} goes from an index of {self:?}"
+        );
         self.keys -= 1;
-        self.bytes -= (version.key.len() + version.value.len()) as u64;
+        self.bytes -= bytes;
     }
 }
 
@@ -56,6 +61,10 @@ impl Index {
     /// What the live versions take on disk.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.stored_bytes
+    }
+
+    pub(crate) fn size(&self) -> LiveSize {
+        self.size
     }
 
     pub(crate) fn revision(&self) -> Revision {
@@ -82,18 +91,32 @@ impl Index {
 
     /// Makes `version` the newest of its key.
     pub(crate) fn insert(&mut self, version: Arc<Version>) {
-        let key = version.key.clone();
-        if version.is_deletion() {
-            self.take_live(&key);
-            self.tombstones.insert(key, version);
-            return;
-        }
+        let (key, place) = (version.key.clone(), (version.mod_revision, version.sub));
+        let old = if version.is_deletion() {
+            let old = self.take_live(&key);
+            self.tombstones.insert(key, version).or(old)
+        } else {
+            self.insert_live(&key, version)
+        };
+        assert!(
+            old.is_none_or(|old| (old.mod_revision, old.sub) < place),
+            "chains: a version at {place:?} is not newer than that before it"
+        );
+    }
+
+    /// Returns what was the newest version of the key.
+    fn insert_live(&mut self, key: &Key, version: Arc<Version>) -> Option<Arc<Version>> {
         self.size.add(&version);
         self.stored_bytes += version.stored_bytes();
-        match self.live.insert(key.clone(), version) {
-            Some(old) => self.subtract(&old),
-            None => drop(remove_existing(&mut self.tombstones, &key)),
-        }
+        let Some(old) = self.live.insert(key.clone(), version) else {
+            return remove_existing(&mut self.tombstones, key);
+        };
+        self.subtract(&old);
+        debug_assert!(
+            !self.tombstones.contains_key(key),
+            "index: {key:?} is live and deleted at once"
+        );
+        Some(old)
     }
 
     fn take_live(&mut self, key: &[u8]) -> Option<Arc<Version>> {
@@ -103,8 +126,14 @@ impl Index {
     }
 
     fn subtract(&mut self, old: &Version) {
+        let bytes = old.stored_bytes();
+        assert!(
+            self.stored_bytes >= bytes,
+            "sizes: the live versions take {} bytes, and one of them {bytes}",
+            self.stored_bytes
+        );
         self.size.subtract(old);
-        self.stored_bytes -= old.stored_bytes();
+        self.stored_bytes -= bytes;
     }
 
     /// Drops a key whose newest version is `deletion`, which nobody needs any more.
@@ -216,7 +245,7 @@ impl Snapshot {
 
     #[must_use]
     pub fn size(&self) -> LiveSize {
-        self.index.size
+        self.index.size()
     }
 
     #[must_use]

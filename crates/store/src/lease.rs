@@ -74,13 +74,18 @@ impl Leases {
             keys: OrdSet::new(),
         };
         self.by_expiry.insert((lease.expires, id));
-        self.by_id.insert(id, lease);
+        let before = self.by_id.insert(id, lease);
+        assert!(
+            before.is_none(),
+            "leases: {id} is granted, and was before; its keys would never go"
+        );
     }
 
     /// Starts the time to live again. `None` if there is no such lease.
     pub(crate) fn renew(&mut self, id: LeaseId, now: Monotonic) -> Option<Duration> {
         let lease = self.by_id.get_mut(&id)?;
-        self.by_expiry.remove(&(lease.expires, id));
+        let expiry = self.by_expiry.remove(&(lease.expires, id));
+        assert!(expiry.is_some(), "leases: {id} has no place by its expiry");
         lease.expires = now.plus(lease.ttl);
         self.by_expiry.insert((lease.expires, id));
         Some(lease.ttl)
@@ -89,7 +94,8 @@ impl Leases {
     /// Ends a lease and returns the keys that go with it.
     pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Vec<Key>> {
         let lease = self.by_id.remove(&id)?;
-        self.by_expiry.remove(&(lease.expires, id));
+        let expiry = self.by_expiry.remove(&(lease.expires, id));
+        assert!(expiry.is_some(), "leases: {id} has no place by its expiry");
         Some(lease.keys.into_iter().collect())
     }
 
@@ -111,6 +117,18 @@ impl Leases {
     pub(crate) fn expired(&self, now: Monotonic) -> Option<LeaseId> {
         let (expires, id) = self.by_expiry.get_min()?;
         (*expires <= now).then_some(*id)
+    }
+
+    /// Each lease with the keys that go with it.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (LeaseId, &OrdSet<Key>)> {
+        self.by_id.iter().map(|(id, lease)| (*id, &lease.keys))
+    }
+
+    /// Whether each lease has its place by its expiry, and nothing else has one.
+    pub(crate) fn expiries_agree(&self) -> bool {
+        let known =
+            |(id, lease): (&LeaseId, &Lease)| self.by_expiry.contains(&(lease.expires, *id));
+        self.by_id.len() == self.by_expiry.len() && self.by_id.iter().all(known)
     }
 
     /// Follows a key from the lease of its old version to that of its new one.

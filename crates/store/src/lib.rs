@@ -39,10 +39,16 @@ mod store;
 mod sync;
 mod txn;
 mod txn_validation;
+mod verify;
 mod version;
 mod view;
 mod watch;
 mod watcher_index;
+
+/// Whether the walks of [`verify`] and `disk::verify` run. They check what the assertions
+/// elsewhere cannot: each goes over the whole state. Not in optimised builds: a benchmark
+/// shares the dev-dependencies of the tests.
+const VERIFY: bool = cfg!(all(feature = "verify", debug_assertions));
 
 pub use backup::{Export, RestoreError, RestoreSummary, restore};
 pub use disk::DiskStatus;

@@ -3,7 +3,7 @@
 use crate::error::WatchError;
 use crate::history::Commit;
 use crate::revision::Revision;
-use crate::sync::{Arc, Mutex};
+use crate::sync::{Arc, Mutex, rank};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
@@ -13,7 +13,7 @@ pub(crate) const MAILBOX_COMMITS_MAX: usize = 1024;
 const MAILBOX_IDLE_CAPACITY_MAX: usize = 32;
 
 #[derive(Debug, Default)]
-pub(crate) struct Mailbox(Mutex<MailboxContents>);
+pub(crate) struct Mailbox(Mutex<MailboxContents, { rank::MAILBOX }>);
 
 #[derive(Debug, Default)]
 struct MailboxContents {
@@ -38,14 +38,22 @@ pub(crate) enum MailboxRead {
 
 impl Mailbox {
     #[cfg(test)]
-    pub(crate) fn lock_for_test(&self) -> impl Drop + '_ {
+    pub(crate) fn lock_for_test(&self) -> impl Sized + '_ {
         self.0.lock()
     }
 
     /// Starts afresh, with commits from `from` on.
     pub(crate) fn open(&self, from: Revision) {
         let mut contents = self.0.lock();
-        debug_assert!(contents.commits.is_empty(), "unread commits would be lost");
+        assert!(
+            contents.commits.is_empty(),
+            "mailbox: commits that were not read would be lost"
+        );
+        assert!(
+            from >= contents.from,
+            "mailbox: it goes on at {from}, and all before {} was read",
+            contents.from
+        );
         contents.from = from;
         contents.overflowed_at = None;
     }
@@ -65,6 +73,11 @@ impl Mailbox {
             contents.overflowed_at = Some(commit.revision);
             return None;
         }
+        assert!(
+            last.is_none_or(|last| last < commit.revision),
+            "mailbox: {} is offered after {last:?}",
+            commit.revision
+        );
         contents.commits.push_back(Arc::clone(commit));
         contents.reader.take()
     }
@@ -87,7 +100,13 @@ impl Mailbox {
         }
         let count = contents.commits.len().min(max);
         let taken: Vec<_> = contents.commits.drain(..count).collect();
-        if let Some(last) = taken.last() {
+        if let (Some(first), Some(last)) = (taken.first(), taken.last()) {
+            assert!(
+                first.revision >= contents.from,
+                "mailbox: {} is read, and all before {} was",
+                first.revision,
+                contents.from
+            );
             // A commit that was taken is not offered again for its other keys.
             contents.from = last.revision.next();
         }
@@ -95,6 +114,13 @@ impl Mailbox {
             contents.commits.shrink_to(MAILBOX_IDLE_CAPACITY_MAX);
         }
         MailboxRead::Commits(taken)
+    }
+
+    /// Where it begins, what has not been read, and what found no room.
+    pub(crate) fn unread(&self) -> (Revision, Vec<Revision>, Option<Revision>) {
+        let contents = self.0.lock();
+        let commits = contents.commits.iter().map(|commit| commit.revision);
+        (contents.from, commits.collect(), contents.overflowed_at)
     }
 
     /// Whether everything offered has been read.

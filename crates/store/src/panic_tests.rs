@@ -124,7 +124,7 @@ fn publish_of_out_of_order_commit_leaves_view_unchanged() {
 /// A part that builds everything anew takes the lock over; others leave it alone till then.
 #[test]
 fn poisoned_mutex_is_recovered_by_clearing_poison() {
-    let lock = Mutex::new(1);
+    let lock: Mutex<_> = Mutex::new(1);
     let held = AssertUnwindSafe(|| {
         let mut half = lock.lock();
         *half = 2;

@@ -19,6 +19,7 @@ use crate::origin::{Origin, OriginInterner};
 use crate::revision::Revision;
 use crate::sync::Arc;
 use crate::txn::{Txn, TxnResult};
+use crate::verify::{self, VerifySchedule};
 use crate::view::View;
 use optik_platform::Monotonic;
 use std::time::Duration;
@@ -132,6 +133,7 @@ pub(crate) struct Sequencer {
     /// Answered when the disk is clean.
     defragment_waiters: Vec<Reply<Result<(), CommitError>>>,
     stop_reply: Option<Reply<()>>,
+    verify_schedule: VerifySchedule,
 }
 
 /// The disk refuses writes; reads go on.
@@ -170,12 +172,16 @@ impl Sequencer {
             defragment_requests: Vec::new(),
             defragment_waiters: Vec::new(),
             stop_reply: None,
+            verify_schedule: VerifySchedule::default(),
             options,
         }
     }
 
     /// Carries requests out until it is told to stop, or nobody is left who could.
     pub(crate) async fn run(mut self, mut requests: BatchReceiver) {
+        if crate::VERIFY {
+            self.verify();
+        }
         while self.stop_reply.is_none() {
             let Some(batch) = requests.next_batch(self.idle_timeout()).await else {
                 break;
@@ -183,12 +189,30 @@ impl Sequencer {
             let made = batch.len();
             self.process(batch);
             self.sweep(SWEEP_COMMITS.max(2 * made));
+            if self.verify_schedule.is_due(&self.view, made) {
+                self.verify();
+            }
             if !self.defragment_requests.is_empty() {
                 self.begin_defragment();
             }
             self.clean_disk();
         }
         self.close();
+    }
+
+    /// Asserts what holds between two batches; see [`verify`].
+    fn verify(&self) {
+        verify::view(&self.view);
+        verify::leases(&self.leases, &self.index);
+        assert_eq!(
+            (self.index.revision(), self.index.size()),
+            self.view
+                .with_index(|index| (index.revision(), index.size())),
+            "the sequencer works on what readers see"
+        );
+        if let Some(disk) = &self.disk {
+            disk.verify(&self.view, &self.index);
+        }
     }
 
     /// How long nothing needs to be done unless somebody asks.
@@ -397,6 +421,7 @@ impl Sequencer {
 
     /// Returns the state before, if there is a new one.
     fn publish(&mut self, batch: &mut CommitBatch) -> Option<Index> {
+        self.check_publishable(batch);
         let commits = std::mem::take(&mut batch.draft.commits);
         self.leases = batch.draft.leases.clone();
         let before = (!commits.is_empty()).then(|| {
@@ -408,6 +433,37 @@ impl Sequencer {
             self.view.compact(floor);
         }
         before
+    }
+
+    /// What readers are about to see follows what they saw, and is on disk.
+    fn check_publishable(&self, batch: &CommitBatch) {
+        let (before, revision) = (self.index.revision(), batch.draft.index.revision());
+        let commits = &batch.draft.commits;
+        assert_eq!(
+            before.get() + commits.len() as u64,
+            revision.get(),
+            "contiguous revisions: a batch of commits from {before} to {revision}"
+        );
+        assert!(
+            commits
+                .first()
+                .is_none_or(|first| first.revision == before.next()),
+            "contiguous revisions: a batch does not begin behind {before}"
+        );
+        if let Some(disk) = self.disk.as_ref().filter(|_| !commits.is_empty()) {
+            assert!(
+                revision <= disk.newest_revision() && self.failure.is_none(),
+                "durable before published: {revision} is not on disk, which has {}",
+                disk.newest_revision()
+            );
+        }
+        assert!(
+            batch
+                .floor
+                .is_none_or(|floor| (self.view.floor().get()..=revision).contains(&floor)),
+            "the floor never falls, and stays below what is published: {:?}",
+            batch.floor
+        );
     }
 
     fn record_failure(&mut self, error: DiskError) -> CommitError {
@@ -519,6 +575,11 @@ impl Sequencer {
         let (Some(disk), None) = (&mut self.disk, &self.failure) else {
             return;
         };
+        assert_eq!(
+            newest,
+            self.view.revision(),
+            "the sequencer works on what readers see"
+        );
         match disk.sync(newest) {
             Ok(()) => self.last_synced = newest,
             Err(error) => drop(self.record_failure(error)),

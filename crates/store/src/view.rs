@@ -7,14 +7,14 @@ use crate::history::{Commit, History};
 use crate::hub::{Hub, raise_revision};
 use crate::index::{Floor, Index, Snapshot};
 use crate::revision::Revision;
-use crate::sync::{Arc, RwLock};
+use crate::sync::{Arc, RwLock, rank};
 use crate::watch::{Watch, WatchFrom, WatchSpec};
 use tokio::sync::watch as signal;
 
 #[derive(Debug)]
 pub(crate) struct View {
-    index: RwLock<Index>,
-    history: RwLock<History>,
+    index: RwLock<Index, { rank::INDEX }>,
+    history: RwLock<History, { rank::HISTORY }>,
     /// The oldest revision that can be read.
     floor: Arc<Floor>,
     /// The oldest revision that a watch can start from. Above `floor` only where we
@@ -103,10 +103,15 @@ impl View {
     pub(crate) fn publish_to_readers(&self, index: Index, commits: Vec<Arc<Commit>>) -> Index {
         let revision = index.revision();
         let mut history = self.history.write();
-        if !history.is_continued_by(&commits) {
+        let shown = self.index.read().revision();
+        let last = commits.last().map_or(revision, |last| last.revision);
+        if !history.is_continued_by(&commits) || revision < shown || revision != last {
             // Readers go on with what was there before.
             drop(history);
-            panic!("a commit up to {revision} is not newer than those before it");
+            panic!(
+                "readers see each revision once and in order: a state at {revision} with \
+                 commits up to {last} does not follow {shown}"
+            );
         }
         let before = std::mem::replace(&mut *self.index.write(), index);
         for commit in commits {
@@ -114,6 +119,10 @@ impl View {
         }
         drop(history);
         raise_revision(&self.published, revision);
+        debug_assert!(
+            *self.published.borrow() <= self.revision(),
+            "order of revisions: no one is told of a revision before it can be read"
+        );
         before
     }
 
@@ -125,8 +134,16 @@ impl View {
     /// Makes everything before `revision` unreadable. What it occupies goes later,
     /// through [`View::drop_oldest`].
     pub(crate) fn compact(&self, revision: Revision) {
+        assert!(
+            revision <= self.revision(),
+            "order of revisions: floor <= published; {revision} is not published"
+        );
         self.floor.raise(revision);
         self.oldest_watchable.raise(revision);
+        debug_assert!(
+            self.oldest_watchable.get() >= revision,
+            "order of revisions: floor <= oldest watchable"
+        );
     }
 
     pub(crate) fn oldest_watchable(&self) -> Revision {
@@ -144,13 +161,25 @@ impl View {
         let floor = self.oldest_needed();
         let mut history = self.history.write();
         let pop = || history.pop_before(floor);
-        std::iter::from_fn(pop).take(max).collect()
+        let dropped: Vec<_> = std::iter::from_fn(pop).take(max).collect();
+        assert!(
+            dropped
+                .last()
+                .is_none_or(|last| last.revision <= self.hub.dispatched_at_least()),
+            "the history keeps what has not been dispatched"
+        );
+        dropped
     }
 
     /// Replaces everything after a gap in what we know: watches cannot go on.
     pub(crate) fn reset(&self, index: Index) {
         let revision = index.revision();
         let oldest = revision.next();
+        assert!(
+            self.revision() <= revision,
+            "order of revisions: readers would go back from {} to {revision}",
+            self.revision()
+        );
         self.floor.raise(revision);
         self.oldest_watchable.raise(oldest);
         self.hub.end_all(WatchError::Compacted { oldest }, |_| {

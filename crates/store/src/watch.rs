@@ -37,6 +37,8 @@ pub struct Watch {
     range: KeyRange,
     mailbox: Arc<Mailbox>,
     position: WatchPosition,
+    /// The last commit that was handed over.
+    delivered: Revision,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,6 +96,7 @@ impl Watch {
             range,
             mailbox: Arc::new(Mailbox::default()),
             position: WatchPosition::CatchingUp { next },
+            delivered: next.previous(),
         };
         // Most watches start at the newest revision: they need no history, and
         // should count as up to date before the first poll.
@@ -138,11 +141,35 @@ impl Watch {
                 }
             };
             if !commits.is_empty() {
+                self.record_delivered(&commits);
                 return Poll::Ready(Ok(WatchBatch {
                     commits,
                     range: self.range.clone(),
                 }));
             }
+        }
+    }
+
+    /// History and mailbox may overlap where one takes over from the other. A commit that
+    /// came from both would be applied twice by whoever watches.
+    fn record_delivered(&mut self, commits: &[Arc<Commit>]) {
+        debug_assert!(
+            commits.len() <= BATCH_COMMITS_MAX,
+            "bounds: a batch of {} commits",
+            commits.len()
+        );
+        debug_assert!(
+            commits.iter().all(|commit| commit.touches(&self.range)),
+            "a watch gets only commits that touch its range"
+        );
+        for commit in commits {
+            assert!(
+                commit.revision > self.delivered,
+                "a watch gets each commit once and in order: {} after {}",
+                commit.revision,
+                self.delivered
+            );
+            self.delivered = commit.revision;
         }
     }
 

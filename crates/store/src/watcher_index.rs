@@ -46,6 +46,36 @@ impl<W> WatcherIndex<W> {
         }
     }
 
+    /// Whether such a watcher is found where those of a range are kept.
+    pub(crate) fn contains(&self, range: &KeyRange, is_it: impl Fn(&W) -> bool) -> bool {
+        if let Some(key) = range.as_one() {
+            self.keys
+                .get(&key[..])
+                .is_some_and(|found| found.iter().any(is_it))
+        } else if let Some(prefix) = range.as_prefix() {
+            let found = self.prefixes.get(&prefix[..]);
+            found.is_some_and(|found| found.iter().any(is_it))
+        } else {
+            self.others.iter().any(|(_, watcher)| is_it(watcher))
+        }
+    }
+
+    /// Every watcher with what it watches.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (KeyRange, &W)> {
+        let keys = self.keys.iter().map(|(key, w)| (KeyRange::one(key), w));
+        let prefixes = self.prefixes.iter();
+        let prefixes = prefixes.map(|(prefix, w)| (KeyRange::prefix(prefix), w));
+        let shared = keys.chain(prefixes);
+        let shared = shared.flat_map(|(range, w)| w.iter().map(move |w| (range.clone(), w)));
+        shared.chain(self.others.iter().map(|(range, w)| (range.clone(), w)))
+    }
+
+    /// No entry is left of watchers that are gone.
+    pub(crate) fn has_no_empty_entry(&self) -> bool {
+        let mut entries = self.keys.values().chain(self.prefixes.values());
+        entries.all(|watchers| !watchers.is_empty())
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.prefixes.is_empty() && self.others.is_empty()
     }

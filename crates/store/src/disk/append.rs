@@ -89,6 +89,12 @@ impl Disk {
             active.file.sync_data()?;
         }
         self.take_next();
+        debug_assert!(
+            self.active
+                .as_ref()
+                .is_some_and(|next| next.end == SEGMENT_HEADER_BYTES),
+            "segments: the next one is empty"
+        );
         self.prepare_next();
         Ok(())
     }
@@ -108,6 +114,12 @@ impl Disk {
 
     /// Puts a change into the buffer.
     fn encode_write(&mut self, change: &DiskWrite<'_>) -> Growth {
+        assert!(
+            change.floor.is_none_or(|floor| floor == change.state.floor),
+            "the floor: a frame raises it to {:?}, and its segment begins with {}",
+            change.floor,
+            change.state.floor
+        );
         let mut growth = Growth::default();
         self.begin_frame(&change.state);
         for lease in change.leases {
@@ -159,6 +171,21 @@ impl Disk {
             return Err(DiskError::Failed("a change is larger than 4 GiB".into()));
         }
         let is_first = active.number != self.end.segment;
+        let expected = if is_first {
+            SEGMENT_HEADER_BYTES
+        } else {
+            self.end.end
+        };
+        assert_eq!(
+            active.end, expected,
+            "the log is written only at its end, and a segment from its beginning"
+        );
+        let newest = self.segments.last_revision();
+        assert!(
+            growth.versions == 0 || growth.first > newest,
+            "the log is in the order of revisions: {} is appended after {newest}",
+            growth.first
+        );
         let frame = self.buffer.finish(active.seed, self.sequence + 1);
         active.file.write_all_at(frame, active.end)?;
         // Housekeeping too, though nobody waits for it: recovery relies on it that only the
@@ -179,6 +206,11 @@ impl Disk {
             segment: active.number,
             end: active.end,
         };
+        assert_eq!(
+            self.segments.last_number(),
+            Some(active.number),
+            "segments: the active one is the last"
+        );
         self.segments.grow(active.end, growth);
         Ok(())
     }

@@ -269,6 +269,11 @@ impl CleanerWorker {
             None => self.create(number, length)?,
         };
         let mut manifest = self.manifest.clone();
+        assert!(
+            !manifest.names(fresh.number),
+            "manifest: segment {} is named before it is made",
+            fresh.number
+        );
         manifest.segments.push(ManifestEntry {
             number: fresh.number,
             end: None,
@@ -307,10 +312,24 @@ impl CleanerWorker {
     }
 
     fn remove(&self, number: u64) {
+        assert!(
+            !self.manifest.names(number) && self.is_unnamed_on_disk(number),
+            "a file goes only when a manifest without it is on disk; segment {number} is named"
+        );
         if let Err(error) = fs::remove_file(segment::path(&self.log, number)) {
             // The next start tries again.
             tracing::warn!(%error, number, "cannot remove an unused segment");
         }
+    }
+
+    /// With the feature `verify`, what is on disk is read.
+    fn is_unnamed_on_disk(&self, number: u64) -> bool {
+        if !crate::VERIFY {
+            return true;
+        }
+        // A manifest that cannot be read says nothing against it.
+        let on_disk = Manifest::read(&self.log).ok().flatten();
+        on_disk.is_none_or(|manifest| !manifest.names(number))
     }
 
     /// `None` if it was told to stop meanwhile.
@@ -328,6 +347,14 @@ impl CleanerWorker {
             neighbours.take(numbers.len()).eq(&numbers)
         });
         let start = start.ok_or_else(|| log_mismatch("segments that are not neighbours"))?;
+        for (listed, victim) in listed[start..].iter().zip(&job.victims) {
+            assert_eq!(
+                listed.end,
+                Some(victim.end),
+                "cleaning takes whole segments: {} ends elsewhere",
+                victim.number
+            );
+        }
         let in_place = made.as_ref().map(|made| ManifestEntry {
             number: made.number,
             end: Some(made.end),
@@ -402,6 +429,11 @@ impl CleanerWorker {
         let file = File::open(&path)?;
         let head = SegmentHeader::read(&file)?.map_err(|bad| log_mismatch(&bad.to_string()))?;
         let mut frames = segment::frames(&file, &head, victim.end);
+        debug_assert!(
+            victim.dead.is_sorted(),
+            "cleaning: the dead of segment {} are not in order",
+            victim.number
+        );
         let mut dead = victim.dead.iter().peekable();
         let (mut needed, mut synced) = (0, writer.bytes());
         loop {
@@ -425,6 +457,12 @@ impl CleanerWorker {
                 } else {
                     needed += record::version_bytes(body);
                 }
+                assert!(
+                    place.0 >= writer.last,
+                    "the log is in the order of revisions: {} is cleaned after {}",
+                    place.0,
+                    writer.last
+                );
                 writer.push(place, body)?;
                 made.versions += 1;
             }

@@ -173,6 +173,9 @@ impl Disk {
             CleanerReport::Cleaned(cleaned) => {
                 self.segments.install(cleaned);
                 self.cleaning = false;
+                if crate::VERIFY {
+                    self.verify_segments();
+                }
             }
             CleanerReport::NotPrepared(error) => {
                 tracing::warn!(%error, "cannot create a new segment; retrying");

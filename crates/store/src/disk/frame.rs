@@ -54,6 +54,10 @@ impl FrameBuffer {
 
     /// The frame as it goes to the disk. Its body must not be longer than it may.
     pub(super) fn finish(&mut self, seed: u64, sequence: u64) -> &[u8] {
+        assert!(
+            self.records > 0 && self.bytes.len() > HEADER_BYTES,
+            "frames: an empty one is taken for the end of the log"
+        );
         let length = u32::try_from(self.bytes.len() - HEADER_BYTES);
         let length = length.expect("whoever writes has looked");
         self.bytes[..4].copy_from_slice(&length.to_be_bytes());

@@ -53,6 +53,7 @@ impl Manifest {
 
     /// Writes it beside the one that counts. As long as only this was tried, that one does.
     pub(super) fn stage(&self, log: &Path) -> io::Result<()> {
+        self.check();
         let mut file = file_permissions::create_file(&log.join(STAGED_FILE))?;
         file.write_all(self.encode().as_bytes())?;
         file.sync_all()
@@ -62,6 +63,30 @@ impl Manifest {
     pub(super) fn publish(log: &Path) -> io::Result<()> {
         fs::rename(log.join(STAGED_FILE), log.join(MANIFEST_FILE))?;
         sync_directory(log)
+    }
+
+    pub(super) fn names(&self, number: u64) -> bool {
+        self.segments.iter().any(|listed| listed.number == number)
+    }
+
+    /// Recovery refuses any other manifest, and then it is too late.
+    fn check(&self) {
+        let segments = &self.segments;
+        assert!(
+            segments.is_sorted_by_key(|listed| listed.end.is_none()),
+            "manifest: a segment with an end follows one without: {segments:?}"
+        );
+        assert!(
+            segments.last().is_some_and(|last| last.end.is_none()),
+            "manifest: the last segment is the one that is written to: {segments:?}"
+        );
+        debug_assert!(
+            (1..segments.len()).all(|at| {
+                let number = segments[at].number;
+                segments[..at].iter().all(|before| before.number != number)
+            }),
+            "manifest: a segment is named twice: {segments:?}"
+        );
     }
 
     fn encode(&self) -> String {

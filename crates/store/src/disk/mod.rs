@@ -15,6 +15,7 @@ mod recovery;
 mod restore;
 mod segment;
 mod segment_gc;
+mod verify;
 
 use crate::draft::LeaseChange;
 use crate::error::OpenError;
@@ -204,6 +205,11 @@ impl Disk {
         let listed = log.manifest.segments.iter().map(|listed| listed.number);
         let next_number = listed.max().unwrap_or(0) + 1;
         let log_path = directory.log();
+        assert_eq!(
+            log.segments.last_number(),
+            Some(active.number),
+            "segments: the active one is the last"
+        );
         let cleaner = Cleaner::start(log_path.clone(), log.manifest);
         let cleaner = cleaner.map_err(io_error("clean", &log_path))?;
         let disk = Self {
@@ -234,6 +240,11 @@ impl Disk {
 
     pub(crate) fn bytes(&self) -> u64 {
         self.segments.bytes()
+    }
+
+    /// The newest revision in the log: durable, if it was promised to be.
+    pub(crate) fn newest_revision(&self) -> Revision {
+        self.segments.last_revision()
     }
 
     pub(crate) fn status(&self, index: &Index) -> DiskStatus {
@@ -274,6 +285,12 @@ impl Disk {
         if synced == self.last_synced {
             return Ok(());
         }
+        assert!(
+            synced.revision >= self.last_synced.revision
+                && synced.sequence >= self.last_synced.sequence,
+            "what is noted as on disk never goes back: {synced:?} after {:?}",
+            self.last_synced
+        );
         if self.durability != Durability::PowerLoss {
             let result = active.file.sync_data().map_err(DiskError::from);
             self.deactivate_on_error(result)?;

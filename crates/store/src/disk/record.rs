@@ -195,7 +195,13 @@ pub(super) fn put_version(out: &mut Vec<u8>, version: &Version, of: u32) {
     let length = u32::try_from(version.stored_bytes() - VERSION_HEAD_BYTES);
     let length = length.expect("versions are bounded by the limits");
     out.extend(length.to_be_bytes());
+    let start = out.len();
     write_version(out, version, of);
+    assert_eq!(
+        out.len() - start,
+        length as usize,
+        "sizes: {version:?} takes what it says that it takes"
+    );
 }
 
 /// What a version takes on disk whose body was read.

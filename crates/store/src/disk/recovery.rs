@@ -82,6 +82,13 @@ pub(super) fn read(
     let (mut replay, segments) = replaying.finish(log)?;
     let newest = replay.index.revision().max(state.floor);
     replay.index.advance_to(newest);
+    assert!(
+        replay
+            .history
+            .first()
+            .is_none_or(|oldest| oldest.revision >= state.floor),
+        "recovery: the history goes from the floor on"
+    );
     let active = chain.segments.last().expect("it has a newest segment");
     let path = segment::path(log, active.number);
     let mut torn = chain.torn;
@@ -140,6 +147,11 @@ impl RecoveredLog {
             let written = self.manifest.write(&log);
             written.map_err(io_error("write the manifest of", &log))?;
             self.on_disk.clone_from(&self.manifest.segments);
+            assert_eq!(
+                self.manifest.segments.last().map(|last| last.number),
+                Some(self.active.number),
+                "segments: the active one is the last"
+            );
             self.remove_orphans(&log).map_err(io_error("tidy", &log))?;
         }
         Ok(())

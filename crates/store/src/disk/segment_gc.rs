@@ -78,11 +78,15 @@ impl Segment {
 pub(super) struct Growth {
     pub(super) needed: u64,
     pub(super) versions: usize,
+    pub(super) first: Revision,
     pub(super) last: Revision,
 }
 
 impl Growth {
     pub(super) fn add(&mut self, revision: Revision, bytes: u64) {
+        if self.versions == 0 {
+            self.first = revision;
+        }
         self.needed += bytes;
         self.versions += 1;
         self.last = self.last.max(revision);
@@ -167,7 +171,22 @@ impl Segments {
     }
 
     fn garbage(&self) -> u64 {
+        assert!(
+            self.bytes >= self.needed,
+            "segments: {} bytes are needed of {}",
+            self.needed,
+            self.bytes
+        );
         self.bytes - self.needed
+    }
+
+    /// In the order of the log.
+    pub(super) fn list(&self) -> &[Segment] {
+        &self.list
+    }
+
+    pub(super) fn last_number(&self) -> Option<u64> {
+        self.list.last().map(|last| last.number)
     }
 
     pub(super) fn segment_bytes(&self) -> u64 {
@@ -193,6 +212,11 @@ impl Segments {
 
     /// A new last segment.
     pub(super) fn push(&mut self, mut segment: Segment) {
+        debug_assert!(
+            self.numbers().all(|number| number != segment.number),
+            "segments: there are two of number {}",
+            segment.number
+        );
         let before = self.list.last().map_or(Revision::ZERO, |s| s.last);
         segment.last = segment.last.max(before);
         self.bytes += segment.end;
@@ -203,6 +227,12 @@ impl Segments {
     /// The last segment has grown.
     pub(super) fn grow(&mut self, end: u64, by: &Growth) {
         let segment = self.list.last_mut().expect("one is written to");
+        assert!(
+            end >= segment.end && by.needed <= end - segment.end,
+            "segments: one of {} bytes grows to {end}, {} of them needed",
+            segment.end,
+            by.needed
+        );
         self.bytes += end - segment.end;
         self.needed += by.needed;
         segment.end = end;
@@ -218,6 +248,14 @@ impl Segments {
             debug_assert!(false, "{place:?} is in no segment");
             return;
         };
+        assert!(
+            segment.needed >= bytes && segment.dead.len() < segment.versions,
+            "segments: {place:?} of {bytes} bytes dies in one that needs {} for {} versions, \
+             {} of them dead",
+            segment.needed,
+            segment.versions,
+            segment.dead.len()
+        );
         segment.dead.push(place);
         segment.needed -= bytes;
         self.needed -= bytes;
@@ -336,6 +374,11 @@ impl Segments {
     }
 
     fn job(&mut self, window: Range<usize>, frontier: Revision, number: u64) -> CleaningJob {
+        assert!(
+            !window.is_empty() && window.end < self.list.len(),
+            "cleaning leaves the active segment alone: {window:?} of {}",
+            self.list.len()
+        );
         // A deletion hides what may still lie before it. Older segments hold nothing that
         // it hides if they hold nothing unreachable, or were cleaned after it.
         let before = self.list[..window.start].iter();
@@ -370,6 +413,11 @@ impl Segments {
         let start = self.list.iter().position(|s| Some(s.number) == first);
         let start = start.expect("what is cleaned stays until then");
         let end = start + cleaned.victims.len();
+        assert!(
+            end < self.list.len(),
+            "cleaning leaves the active segment alone: {start}..{end} of {}",
+            self.list.len()
+        );
         let last = self.list[end - 1].last;
         let mut died = Vec::new();
         for (segment, (number, known)) in self.list[start..end].iter().zip(&cleaned.victims) {
@@ -378,10 +426,21 @@ impl Segments {
             died.extend_from_slice(&segment.dead[*known..]);
         }
         let needed: u64 = self.list[start..end].iter().map(|s| s.needed).sum();
+        assert!(
+            cleaned.replacement.is_some() || needed == 0,
+            "cleaning drops only what is dead: {needed} bytes were needed"
+        );
         let made = cleaned.replacement.map(|mut made| {
             // What died meanwhile is in there.
             made.dead.extend(died);
             made.needed = needed;
+            assert!(
+                made.dead.len() <= made.versions && made.needed <= made.end,
+                "cleaning: {} of {} versions are dead, {needed} of {} bytes needed",
+                made.dead.len(),
+                made.versions,
+                made.end
+            );
             made.last = last;
             self.bytes += made.end;
             made

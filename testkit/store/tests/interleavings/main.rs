@@ -9,6 +9,9 @@
     reason = "parts of the store, of which the scenes use a part"
 )]
 
+/// As in the store.
+const VERIFY: bool = true;
+
 mod sync;
 mod watch_interleavings;
 
@@ -38,6 +41,8 @@ mod revision;
 mod txn;
 #[path = "../../../../crates/store/src/txn_validation.rs"]
 mod txn_validation;
+#[path = "../../../../crates/store/src/verify.rs"]
+mod verify;
 #[path = "../../../../crates/store/src/version.rs"]
 mod version;
 #[path = "../../../../crates/store/src/view.rs"]

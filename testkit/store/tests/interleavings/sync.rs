@@ -5,10 +5,19 @@ pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};
 
 use shuttle::sync::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-#[derive(Debug, Default)]
-pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+/// Shuttle finds a deadlock by itself, so the order is not asserted here.
+pub(crate) mod rank {
+    pub(crate) const HUB: u8 = 1;
+    pub(crate) const HISTORY: u8 = 2;
+    pub(crate) const INDEX: u8 = 3;
+    pub(crate) const MAILBOX: u8 = 4;
+    pub(crate) const DISPATCH_SIGNAL: u8 = 5;
+}
 
-impl<T> Mutex<T> {
+#[derive(Debug, Default)]
+pub(crate) struct Mutex<T, const RANK: u8 = 0>(shuttle::sync::Mutex<T>);
+
+impl<T, const RANK: u8> Mutex<T, RANK> {
     pub(crate) fn new(value: T) -> Self {
         Self(shuttle::sync::Mutex::new(value))
     }
@@ -31,9 +40,9 @@ impl<T> Mutex<T> {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct RwLock<T>(shuttle::sync::RwLock<T>);
+pub(crate) struct RwLock<T, const RANK: u8>(shuttle::sync::RwLock<T>);
 
-impl<T> RwLock<T> {
+impl<T, const RANK: u8> RwLock<T, RANK> {
     pub(crate) fn new(value: T) -> Self {
         Self(shuttle::sync::RwLock::new(value))
     }

@@ -62,12 +62,14 @@ impl FakeSequencer {
         }
         self.index = draft.index.clone();
         self.view.publish(draft.index, draft.commits);
+        crate::verify::view(&self.view);
         self.index.revision()
     }
 
     fn compact(&self, to: Revision) {
         self.view.compact(to);
         drop(self.view.drop_oldest(1024));
+        crate::verify::view(&self.view);
     }
 
     /// Ends the dispatcher, after all that was published has been handed out.
