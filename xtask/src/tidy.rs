@@ -387,10 +387,22 @@ mod tests {
     #[test]
     fn keys_written_out_are_reported() {
         for (path, text, found) in [
-            ("crates/apiserver/src/a.rs", "let a = \"/registry/a\";", true),
+            (
+                "crates/apiserver/src/a.rs",
+                "let a = \"/registry/a\";",
+                true,
+            ),
             ("crates/catalog/src/a.rs", "let a = \"/registry/a\";", false),
-            ("crates/cli/src/bench/a.rs", "let a = \"/registry/a\";", false),
-            ("crates/object/src/status/tests.rs", "\"/registry/a\"", false),
+            (
+                "crates/cli/src/bench/a.rs",
+                "let a = \"/registry/a\";",
+                false,
+            ),
+            (
+                "crates/object/src/status/tests.rs",
+                "\"/registry/a\"",
+                false,
+            ),
             (
                 "crates/store/src/a.rs",
                 "#[cfg(test)]\nlet a = \"/registry/a\";",
