@@ -139,7 +139,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
 
     fn take_in(&mut self, event: ListWatchEvent) -> Step<K> {
         self.events_in_a_row += 1;
-        self.is_yield_due = self.events_in_a_row % EVENTS_BEFORE_YIELD == 0;
+        self.is_yield_due = self.events_in_a_row.is_multiple_of(EVENTS_BEFORE_YIELD);
         match event {
             ListWatchEvent::Resync(state) => {
                 self.queue.clear();
