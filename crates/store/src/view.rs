@@ -121,7 +121,7 @@ impl View {
         raise_revision(&self.published, revision);
         debug_assert!(
             *self.published.borrow() <= self.revision(),
-            "order of revisions: no one is told of a revision before it can be read"
+            "order of revisions: a waiter is told of a revision only when it can be read"
         );
         before
     }

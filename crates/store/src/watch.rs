@@ -151,7 +151,7 @@ impl Watch {
     }
 
     /// History and mailbox may overlap where one takes over from the other. A commit that
-    /// came from both would be applied twice by whoever watches.
+    /// came from both would be applied twice by the reader.
     fn record_delivered(&mut self, commits: &[Arc<Commit>]) {
         debug_assert!(
             commits.len() <= BATCH_COMMITS_MAX,

@@ -62,8 +62,8 @@ impl Disk {
     }
 }
 
-/// Whether somebody can still reach it. The deletion of a compacted commit is behind what was
-/// put later until that is compacted too, but nobody reads so far.
+/// Whether a read or a watch can reach it. A deletion stays in the chain of a later put until
+/// the commit of that put is compacted; its record is garbage once its own commit is.
 fn is_needed(version: &Version, oldest: Option<Revision>) -> bool {
     !version.is_deletion() || oldest.is_some_and(|oldest| version.mod_revision >= oldest)
 }
