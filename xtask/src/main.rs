@@ -12,6 +12,7 @@ mod compat;
 mod contract;
 mod flags;
 mod glossary;
+mod long_checks;
 mod openapi;
 mod protobuf;
 mod record;
@@ -19,12 +20,17 @@ mod roles;
 mod schemas;
 mod threat_model;
 mod tidy;
+mod upstream;
 mod words;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const USAGE: &str = "usage: cargo xtask tidy
+       cargo xtask msrv               checks with the oldest compiler that is promised
+       cargo xtask deny               licences, versions and sources of dependencies
+       cargo xtask fuzz [SECONDS]     runs each fuzz target so long
+       cargo xtask upstream VERSION   the steps to another Kubernetes version
        cargo xtask catalog FILE       makes the table of built-in kinds from discovery
        cargo xtask protobuf FILE      makes the table of messages from Go's struct tags
        cargo xtask bootstrap FILE     makes the table of objects a cluster begins with
@@ -54,6 +60,10 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let outcome = match words.next().as_deref() {
         Some("tidy") => tidy::run(),
+        Some("upstream") => upstream::run(&words.collect::<Vec<_>>()),
+        Some("msrv") => long_checks::msrv(),
+        Some("deny") => long_checks::deny(),
+        Some("fuzz") => long_checks::fuzz(&words.collect::<Vec<_>>()),
         Some("catalog") => catalog::run(&words.collect::<Vec<_>>()),
         Some("openapi") => openapi::run(&words.collect::<Vec<_>>()),
         Some("bootstrap") => bootstrap::run(&words.collect::<Vec<_>>()),
