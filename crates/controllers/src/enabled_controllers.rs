@@ -125,7 +125,7 @@ mod tests {
         assert!(
             EnabledControllers::parse(["x"])
                 .unwrap_err()
-                .starts_with("x is no controller")
+                .starts_with("unknown controller x")
         );
     }
 }
