@@ -1,5 +1,5 @@
-//! `optik-bench lifecycle-rate`: how long a server takes to collect what lives for an owner,
-//! and to end a namespace; and whether its memory is what it was before.
+//! `optik-bench lifecycle-rate`: the time a server takes to collect the dependents of an owner and
+//! to end a namespace, and whether its memory returns to the level before.
 
 use crate::error::BenchError;
 use crate::process_memory::status_bytes;
@@ -90,8 +90,8 @@ async fn measure(options: LifecycleRateBench, tell: impl Fn(String)) -> Result<(
 }
 
 impl LifecycleMeasurement {
-    /// Deletes an owner, and waits for what lived for it. Says what memory the server
-    /// had when all was there.
+    /// Deletes an owner and waits until its dependents are collected. Prints the memory of the
+    /// server while all objects existed.
     async fn collect(&self, round: usize, policy: &str) -> Outcome<(Duration, f64)> {
         let place = format!("owned-{round}-{}", policy.to_lowercase());
         self.crowd.namespace(&place).await?;

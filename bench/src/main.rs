@@ -19,8 +19,8 @@ use std::io::IsTerminal;
 use std::num::NonZero;
 use std::process::ExitCode;
 
-/// The allocator of the `optik` binary, with the same settings (`.cargo/config.toml`): the
-/// store that is measured in this process allocates as it does in the server.
+/// The allocator of the `optik` binary, with the same settings (`.cargo/config.toml`), so that the
+/// store measured in this process allocates as in the server.
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
@@ -87,7 +87,7 @@ impl Command {
     }
 }
 
-/// The exit code of a command line that makes no sense, as sysexits(3) has it.
+/// The exit code of an invalid command line, according to sysexits(3).
 const EXIT_USAGE: u8 = 64;
 
 fn main() -> ExitCode {
@@ -95,7 +95,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => {
             let usage = error.use_stderr();
-            // A reader of --help who has seen enough is no failure.
+            // A closed pipe while printing --help is not an error.
             let _ = error.print();
             return ExitCode::from(if usage { EXIT_USAGE } else { 0 });
         }

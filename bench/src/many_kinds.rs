@@ -1,5 +1,5 @@
-//! `optik-bench many-kinds`: what a thousand custom resource definitions cost a server: memory,
-//! the time it takes to start, and to answer discovery.
+//! `optik-bench many-kinds`: the cost of a thousand CustomResourceDefinitions (CRDs) for a server:
+//! memory, start time, and latency of discovery.
 
 use crate::error::BenchError;
 use crate::process_memory::status_bytes;
@@ -28,7 +28,7 @@ pub(crate) struct ManyKindsBench {
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const AGGREGATED: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
-/// So often discovery is asked for; the middle one counts.
+/// The number of discovery requests; the median counts.
 const DISCOVERY_SAMPLES: usize = 9;
 
 /// Forty fields, as definitions have them: with words for people, and bounds.
@@ -92,7 +92,7 @@ impl OptikProcess {
         })
     }
 
-    /// What it has in memory, in kilobytes.
+    /// Resident memory in kilobytes.
     fn memory(&self) -> Result<u64, String> {
         let pid = self.child.id().ok_or("it has ended")?;
         let bytes = status_bytes(pid, "VmRSS");
@@ -120,7 +120,7 @@ async fn make(client: &Client, count: usize) -> Result<(), String> {
     Ok(())
 }
 
-/// How long aggregated discovery takes, and how many kinds it has of ours.
+/// The latency of aggregated discovery, and the number of kinds of the benchmark in it.
 async fn discovery(client: &Client) -> Result<(Duration, usize), String> {
     let mut times = Vec::new();
     let mut kinds = 0;
@@ -146,7 +146,7 @@ pub(crate) async fn run(options: ManyKindsBench) -> Result<(), BenchError> {
 }
 
 async fn measure(program: &Path, options: &ManyKindsBench) -> Result<String, String> {
-    // The first start makes certificates, which is not what this is about.
+    // The first start creates certificates, which this benchmark does not measure.
     OptikProcess::start(program, options).await?.stop().await?;
     let empty = OptikProcess::start(program, options).await?;
     let (before, idle) = (empty.took, empty.memory()?);

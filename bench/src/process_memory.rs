@@ -1,7 +1,7 @@
-//! What a process occupies, as /proc has it.
+//! Memory of a process according to /proc.
 
-/// A field of `/proc/PID/status` that is a size, such as `VmRSS`, in bytes. None if there is no such
-/// process, or the system does not say.
+/// A field of `/proc/PID/status` that is a size, such as `VmRSS`, in bytes. None if there is no
+/// such process, or no such field.
 pub(crate) fn status_bytes(pid: u32, field: &str) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     parse_bytes(&status, field)

@@ -1,5 +1,5 @@
-//! `optik-bench rules-rate`: how many objects of a kind with fifty CEL rules a server takes in a
-//! second.
+//! `optik-bench rules-rate`: the rate at which a server creates custom resources whose schema has
+//! fifty CEL rules.
 
 use crate::error::BenchError;
 use clap::Args;
@@ -28,7 +28,7 @@ pub(crate) struct RulesRateBench {
 const NAME: &str = "ruled.bench.optik.test";
 const OBJECTS: &str = "/apis/bench.optik.test/v1/namespaces/default/ruled";
 
-/// Rules such as definitions have: presence, bounds, texts, lists and maps.
+/// CEL rules that are typical of CRDs: presence, bounds, strings, lists and maps.
 fn rules(count: usize) -> Vec<Value> {
     let some = [
         "self.min <= self.max",
@@ -104,7 +104,7 @@ async fn measure(options: &RulesRateBench) -> Result<String, String> {
     while client.get(OBJECTS).await.map_err(failed)?.status != 200 {
         pause.tick().await;
     }
-    // A real server holds the first one back.
+    // A kube-apiserver delays the first create after the CRD is established.
     client
         .post(OBJECTS, &object("first"))
         .await

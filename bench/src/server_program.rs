@@ -1,4 +1,4 @@
-//! Which `optik` binary a measurement starts.
+//! Finds the `optik` binary that a measurement starts.
 
 use crate::error::BenchError;
 use clap::Args;

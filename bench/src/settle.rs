@@ -1,6 +1,6 @@
-//! Quiet between two measurements.
+//! Waiting between two measurements.
 
-/// Lets the disk finish what the last measurement left behind.
+/// Waits until the disk has finished the writes of the last measurement.
 pub(crate) fn settle() {
     // Without it the next measurement is only less quiet.
     let _ = std::process::Command::new("sync").status();

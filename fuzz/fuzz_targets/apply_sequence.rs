@@ -1,4 +1,4 @@
-//! Sequences of applies, beside a reference that is too simple to be wrong.
+//! Fuzz target: sequences of server-side applies, compared with a simple reference model.
 #![no_main]
 
 #[path = "../../crates/patch/tests/reference/model.rs"]
@@ -15,7 +15,7 @@ use world::World;
 
 const MANAGERS: [&str; 4] = ["m1", "m2", "m3", "m4"];
 
-/// Who, with force, text, members of the map, of the set, items.
+/// Field manager, force, text, map members, set members, list items.
 type Step = (
     u8,
     bool,

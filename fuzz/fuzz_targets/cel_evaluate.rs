@@ -1,5 +1,5 @@
-//! Any text is an expression or refused, and any expression comes to an end within what it
-//! may cost, whatever the object is.
+//! Fuzz target: any text compiles as a CEL expression or is rejected, and any expression terminates
+//! within its cost limit, on any object.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What is read can be stored, and what is stored can be shown.
+//! Fuzz target: JSON that is decoded can be stored, and a stored object can be encoded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

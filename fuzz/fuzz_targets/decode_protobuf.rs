@@ -1,4 +1,4 @@
-//! Any bytes are read or refused; what was read can be written.
+//! Fuzz target: any bytes decode as protobuf or are rejected; a decoded object can be encoded.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Whatever can be read as a set of fields comes back as it was written.
+//! Fuzz target: a set of fields (FieldsV1) that can be decoded is encoded without change.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

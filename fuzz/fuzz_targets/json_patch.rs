@@ -1,4 +1,4 @@
-//! Any patch of any document gives a document that can be read again, or an error.
+//! Fuzz target: any JSON patch of any document gives a document that can be decoded, or an error.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

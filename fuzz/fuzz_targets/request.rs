@@ -1,4 +1,4 @@
-//! Any method, path, query and body gets an answer.
+//! Fuzz target: any method, path, query and body gets a response.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,5 +1,6 @@
-//! Whatever is repeated in a request, four times as much of it costs no more than eight times
-//! as much time and memory, and what is held at once is bounded by the length of the request.
+//! Fuzz target for request cost: four times as many repetitions of any part of a request cost at
+//! most eight times as much time and memory, and peak memory is bounded by the length of the
+//! request.
 #![no_main]
 
 #[path = "request_cost/places.rs"]
@@ -25,7 +26,8 @@ const ALLOWANCE: CostAllowance = CostAllowance {
     free_bytes: 16 << 20,
 };
 const REPEATED: usize = 200;
-/// How often a cost is looked at before it counts as too much: others disturb.
+/// How often a cost is measured before it counts as too high: other processes disturb the
+/// measurement.
 const LOOKS: usize = 5;
 const LOOKS_FOR_A_KIND: usize = 1_000_000;
 
@@ -66,7 +68,7 @@ impl World {
         assert_eq!(made, 201, "{}", place.collection);
     }
 
-    /// A definition that was just made is served soon.
+    /// Waits until the new CRD is served.
     fn wait_for_things(&self) {
         for _ in 0..LOOKS_FOR_A_KIND {
             if self.ask(request(&Method::GET, THINGS, JSON, String::new())) == 200 {
@@ -77,7 +79,7 @@ impl World {
         panic!("the kind is not served");
     }
 
-    /// The status, once the whole answer is there.
+    /// The status, after the whole response is read.
     fn ask(&self, request: ApiRequest) -> u16 {
         self.runtime.block_on(async {
             let response = self.api.handle(request).await;
@@ -105,7 +107,7 @@ fn request(method: &Method, url: &str, media_type: &'static str, body: String) -
     request
 }
 
-/// What a text is sent as.
+/// The content type of a body.
 enum Way {
     Post(&'static str),
     /// To the object that is there.

@@ -1,5 +1,5 @@
-//! Any path is read, and says where it stays: no name reaches a key as more than one
-//! part of it, and no method that writes becomes a read.
+//! Fuzz target: any path is parsed safely: no name reaches a store key as more than one segment,
+//! and no writing method becomes a read.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -33,7 +33,7 @@ fn check(method: &str, path: &str, request: ResourceRequestInfo) {
         target.name,
         target.subresource,
     ];
-    // The authorizer also reads paths with empty names, at which nothing is served.
+    // The authorizer also parses paths with empty names, which are not served.
     let is_served = target.route == RouteMatch::Matched;
     for part in parts.into_iter().flatten() {
         assert!(!part.contains('/'), "{path:?}");

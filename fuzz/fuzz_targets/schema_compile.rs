@@ -1,5 +1,5 @@
-//! Any document is taken for a schema or refused, and any object is settled and judged by
-//! it; settled once is settled.
+//! Fuzz target: any document compiles as a schema or is rejected; defaulting and validation by the
+//! schema accept any object; defaulting is idempotent.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

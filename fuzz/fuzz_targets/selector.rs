@@ -1,4 +1,5 @@
-//! Selectors are read or refused, and what was read is written and read again.
+//! Fuzz target: selectors are parsed or rejected; a parsed selector can be printed and parsed
+//! again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -6,8 +7,8 @@ use optik_object::selector::{FieldSelector, LabelSelector};
 
 fuzz_target!(|text: &str| {
     if let Ok(selector) = FieldSelector::parse(text) {
-        // Terms are sorted as they were spelled, as upstream does it, and `==` is written
-        // `=`: from the second time on nothing changes any more.
+        // Terms are sorted by their original spelling, as upstream does it, and `==` is printed as
+        // `=`: from the second round on the text is stable.
         let again = |text: &str| FieldSelector::parse(text).map(|read| read.to_string());
         let second = again(&selector.to_string()).expect("what was written is read");
         assert_eq!(again(&second).as_deref(), Ok(&*second), "{text:?}");

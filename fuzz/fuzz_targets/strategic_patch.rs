@@ -1,5 +1,5 @@
-//! Any strategic merge patch of any document gives a document or an error; an empty one
-//! changes nothing.
+//! Fuzz target: any strategic merge patch of any document gives a document or an error; an empty
+//! patch changes nothing.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,7 +1,7 @@
-//! Makes the table of objects that a cluster begins with from what a real one began with.
+//! Generates the table of bootstrap objects of a cluster from those of a kube-apiserver.
 //!
-//! The file is an object: for each path of a list, the objects in it. Roles and their
-//! bindings belong to authorization and are left out.
+//! The file is an object: for each list path, the objects in it. Roles and their bindings belong to
+//! authorization and are left out.
 
 use crate::{Outcome, root};
 use serde_json::Value;

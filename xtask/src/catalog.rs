@@ -1,6 +1,6 @@
-//! Makes the catalog's table of names from an aggregated discovery document
-//! (`apidiscovery.k8s.io/v2`), as `kubectl get --raw` fetches it from any server:
-//! `{"api": …, "apis": …}`.
+//! Generates the catalog's table of names from an aggregated discovery document
+//! (`apidiscovery.k8s.io/v2`), as `kubectl get --raw` fetches it from any server: `{"api": …,
+//! "apis": …}`.
 
 use crate::{Outcome, root};
 use serde_json::Value;
@@ -74,8 +74,7 @@ fn row(out: &mut String, group: &Value, version: &Value, resource: &Value) {
     );
 }
 
-/// What keys of its objects begin with, where kube-apiserver keeps them. What can be read
-/// back is kept somewhere.
+/// The key prefix of its objects in kube-apiserver's etcd. Only readable resources are stored.
 fn key_prefix(group: &str, resource: &Value) -> Option<String> {
     let plural = text(&resource["resource"]);
     let is_readable = items(&resource["verbs"]).any(|verb| verb == "get");

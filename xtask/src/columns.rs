@@ -1,7 +1,6 @@
-//! Makes the table of columns from what a real server says.
+//! Generates the table of printer columns from the responses of kube-apiserver.
 //!
-//! The file is an object: for each path of a list, the column definitions that the
-//! server gives for it.
+//! The file is an object: for each list path, the column definitions of the server.
 
 use crate::{Outcome, root};
 use serde_json::Value;

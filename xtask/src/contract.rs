@@ -1,5 +1,5 @@
-//! Every assertion of the specification and every guarantee has a test that cites it, and
-//! every id that is cited exists.
+//! Every assertion of the specification and every guarantee has a test that cites it, and every
+//! cited id exists.
 
 use crate::root;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,7 +11,7 @@ const PREFIXES: &[&str] = &[
 ];
 const SPECIFICATIONS: &str = "docs/spec/";
 const GUARANTEES: &str = "GUARANTEES.md";
-/// The table of what has no test: ids or ranges, and the reason.
+/// The table of assertions without a test: ids or ranges, and the reason.
 const UNPROVEN: &str = "docs/spec/unproven.md";
 /// Its own tests cite ids that do not exist.
 const SELF: &str = "xtask/src/contract.rs";
@@ -20,12 +20,12 @@ const EXTENSIONS: &[&str] = &[
     "rs", "md", "sh", "go", "py", "js", "mjs", "ts", "java", "http", "txt", "toml",
 ];
 
-/// What the files of the repository say about ids.
+/// The ids that are defined and cited in the repository.
 #[derive(Default)]
 struct Contract {
-    /// Every id that is defined, those of withdrawn assertions included.
+    /// Every defined id, including withdrawn assertions.
     defined: BTreeSet<String>,
-    /// The ids of assertions that no longer hold.
+    /// The ids of withdrawn assertions.
     withdrawn: BTreeSet<String>,
     /// Where each id is cited: `path:line`, and whether a test cites it there.
     cited: BTreeMap<String, Vec<Citation>>,
@@ -162,7 +162,7 @@ fn needs_test(id: &str) -> bool {
     id.ends_with(|last: char| last.is_ascii_digit())
 }
 
-/// Tests, the kits that they are made of, and the programs that `cargo xtask compat` runs.
+/// Tests, test kits, and the programs that `cargo xtask compat` runs.
 fn is_test_file(file: &str) -> bool {
     let (directories, name) = file.rsplit_once('/').unwrap_or(("", file));
     let is_test_directory = |part: &str| matches!(part, "tests" | "testkit" | "compat");

@@ -1,5 +1,4 @@
-//! Makes the tables of flags that kube-apiserver and etcd know, from what they say
-//! themselves when asked for help.
+//! Generates the tables of flags of kube-apiserver and etcd from the output of `--help`.
 
 use crate::{Outcome, root};
 use std::path::Path;

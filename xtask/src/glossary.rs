@@ -3,7 +3,7 @@
 use crate::{root, words::contains_word};
 
 const DOCUMENT: &str = "docs/glossary.md";
-/// The last column of terms that have nothing here.
+/// The last column of terms without a counterpart in the code.
 const ABSENT: &str = "—";
 
 /// Reports rows whose paths do not exist or do not contain the names of the row.
@@ -55,7 +55,7 @@ fn check_document(
     }
 }
 
-/// What stands in backticks.
+/// The text in backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

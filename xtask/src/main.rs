@@ -1,4 +1,4 @@
-//! Chores of this repository: `cargo xtask …`.
+//! Maintenance commands of this repository: `cargo xtask …`.
 #![expect(
     clippy::print_stdout,
     reason = "a chore talks to the person who runs it"
@@ -53,7 +53,7 @@ const USAGE: &str = "usage: cargo xtask tidy
        cargo xtask controllers [--short]
                                       measures three runtimes for controllers";
 
-/// What a chore says when it fails.
+/// The result of a command: an error message if it fails.
 type Outcome = Result<(), String>;
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
-//! Makes the table of schemas: what a real server says of each type, with the
+//! Generates the table of OpenAPI schemas: the schema of each type on kube-apiserver, with the
 //! descriptions of the `k8s-openapi` crate, one on a line, compressed.
 //!
-//! The first file is an object of OpenAPI v3 schemas by name, without descriptions; the
-//! second argument is the source directory of the crate for the same release.
+//! The first file is an object of OpenAPI v3 schemas by name, without descriptions; the second
+//! argument is the source directory of the crate for that release.
 
 use crate::{Outcome, root};
 use serde_json::{Map, Value};
@@ -46,7 +46,7 @@ fn write(text: &str) -> Outcome {
     std::fs::write(&target, bytes).map_err(fail)
 }
 
-/// What is said of a type and of its properties.
+/// The descriptions of a type and of its properties.
 #[derive(Default)]
 struct TypeDescriptions {
     own: String,

@@ -1,6 +1,6 @@
-//! Makes the catalog's table of messages from what Go's struct tags say. The facts
-//! come from `protobuf/facts.go`, run against a release of Kubernetes: the `.proto`
-//! files do not tell pointers from values nor what JSON leaves out.
+//! Generates the catalog's table of protobuf messages from Go's struct tags. The facts come from
+//! `protobuf/facts.go`, run against a release of Kubernetes: the `.proto` files lack the difference
+//! between pointers and values, and `omitempty`.
 
 use crate::{Outcome, root};
 use serde_json::Value;

@@ -1,7 +1,7 @@
-//! Makes the table of built-in types from OpenAPI v3 component schemas, as any server
-//! publishes them: `{"io.k8s.api.apps.v1.Deployment": {…}, …}`.
+//! Generates the table of built-in types from OpenAPI v3 component schemas, as any server publishes
+//! them: `{"io.k8s.api.apps.v1.Deployment": {…}, …}`.
 //!
-//! What the lines mean is said in `crates/schema/src/table.rs`, which reads them.
+//! `crates/schema/src/table.rs` parses the lines and defines their meaning.
 
 use crate::{Outcome, root};
 use serde_json::{Map, Value};

@@ -1,4 +1,4 @@
-//! What THREAT_MODEL.md says is tried, is tried by tests that exist.
+//! The tests that THREAT_MODEL.md names exist.
 
 use crate::root;
 use std::collections::BTreeSet;
@@ -7,7 +7,7 @@ use std::path::Path;
 const DOCUMENT: &str = "THREAT_MODEL.md";
 /// The head of the table whose second column names tests.
 const TABLE: &str = "| attack | test |";
-/// Whose functions are checks of the suite, and take its scope.
+/// The directory whose functions are checks of the suite.
 const SUITE: &str = "testkit/api/src/suite/";
 const SCOPE: &str = ": Scope) -> Outcome";
 

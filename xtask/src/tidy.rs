@@ -1,4 +1,4 @@
-//! Rules of the repository that no compiler checks.
+//! Rules of the repository that the compiler does not check.
 
 use crate::{Outcome, architecture, contract, glossary, root, threat_model};
 use serde_json::Value;
@@ -18,7 +18,7 @@ const DOCUMENTS: &[&str] = &[
     "THREAT_MODEL.md",
 ];
 
-/// What each of our crates may use of the others.
+/// The allowed dependencies of each crate on other crates of the workspace.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("optik-platform", &[]),
     ("optik-supervisor", &["optik-platform"]),
@@ -131,7 +131,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
 ];
 
-/// What a crate must not know, by the libraries that would teach it.
+/// The forbidden libraries of each crate.
 const MUST_NOT_USE: &[(&str, &[&str])] = &[
     (
         "optik-store",
@@ -164,17 +164,17 @@ const MUST_NOT_USE: &[(&str, &[&str])] = &[
     ("optik-serve", &["optik-store", "k8s-openapi", "kube"]),
 ];
 
-/// What a crate without async, I/O and HTTP does without.
+/// The forbidden libraries of a crate without async, I/O and HTTP.
 const PURE: &[&str] = &["tokio", "futures", "http", "hyper", "axum"];
 
-/// Ways to start something that goes on by itself.
+/// Calls that start a task or a thread.
 const SPAWNS: &[&str] = &["spawn(", ".spawn_on(", ".spawn_local("];
 /// Starts the comment that says why that is not left to the supervisor.
 const EXCUSE: &str = "// Spawned here:";
-/// The supervisor itself, and what is no part of the server.
+/// The supervisor itself, and files that are no part of the server.
 const NOT_SUPERVISED: &[&str] = &["supervisor", "controller"];
 
-/// Where objects are kept is said by the catalog alone.
+/// Key prefixes of objects are defined by the catalog alone.
 const REGISTRY_LITERAL: &str = "\"/registry/";
 /// The catalog itself.
 const MAY_NAME_KEYS: &[&str] = &["catalog"];
@@ -206,7 +206,7 @@ pub(crate) fn run() -> Outcome {
     }
 }
 
-/// What users of the library see has an example.
+/// Public items of the library have an example.
 fn check_examples(path: &str, text: &str, complaints: &mut Vec<String>) {
     if !path.starts_with("crates/controller/src/") {
         return;
@@ -232,7 +232,7 @@ fn check_examples(path: &str, text: &str, complaints: &mut Vec<String>) {
     }
 }
 
-/// What runs by itself has a name, and somebody who starts it again.
+/// Background tasks have a name and a supervisor.
 fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>) {
     let Some(name) = product_crate(path) else {
         return;
@@ -242,7 +242,7 @@ fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>
     }
     let mut excused = false;
     for (number, line) in text.lines().enumerate() {
-        // What follows is tests.
+        // The rest of the file is tests.
         if line.trim_start().starts_with("#[cfg(test)]") {
             return;
         }
@@ -259,7 +259,7 @@ fn check_unsupervised_tasks(path: &str, text: &str, complaints: &mut Vec<String>
     }
 }
 
-/// Keys of objects are made from the prefixes of the catalog.
+/// Keys of objects are built from the prefixes of the catalog.
 fn check_registry_literals(path: &str, text: &str, complaints: &mut Vec<String>) {
     let Some(name) = product_crate(path) else {
         return;
@@ -308,7 +308,7 @@ fn check_dependencies(complaints: &mut Vec<String>) -> Outcome {
     Ok(())
 }
 
-/// By package: what it depends on, tests left out.
+/// Direct dependencies by package, without dev-dependencies.
 fn direct_dependencies() -> Result<BTreeMap<String, Vec<String>>, String> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--locked"])

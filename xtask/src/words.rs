@@ -1,4 +1,4 @@
-//! Words in source text.
+//! Word search in source text.
 
 /// Whether `word` occurs in `text`, not as a part of a longer word.
 pub(crate) fn contains_word(text: &str, word: &str) -> bool {

@@ -1,4 +1,4 @@
-//! Where a server is and what we show it.
+//! The address of a server and the credentials for it.
 
 use super::kubeconfig;
 use crate::error::BenchError;
@@ -25,7 +25,7 @@ pub(crate) struct ClientKeyPair {
     pub(crate) key: Vec<u8>,
 }
 
-/// Where the command line says to look for it.
+/// The command line options that name a kubeconfig or a server.
 #[derive(Clone, Debug)]
 pub(crate) struct AccessSource {
     pub(crate) kubeconfig: Option<PathBuf>,

@@ -1,4 +1,4 @@
-//! One worker's way to the server.
+//! One connection of a worker to the server, over HTTP/1.1 or HTTP/2.
 
 use super::connector::BenchStream;
 use super::line::Http1Connection;
@@ -10,7 +10,7 @@ use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use std::io;
 
-/// As much of an answer as is kept to be looked at; the rest is only counted.
+/// The number of response bytes that are kept for inspection; the rest is only counted.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 /// HTTP/2 windows that never hold a large answer back on loopback.
 const WINDOW_BYTES: u32 = 8 << 20;
@@ -32,7 +32,7 @@ impl SharedConnection {
             .initial_connection_window_size(WINDOW_BYTES)
             .handshake(TokioIo::new(stream))
             .await?;
-        // It ends with the connection; who uses it learns the error.
+        // The task ends with the connection; the next request on it gets the error.
         tokio::spawn(async { driver.await.ok() });
         Ok(Self::Http2(sender))
     }
@@ -56,7 +56,7 @@ impl SharedConnection {
 /// A stream of an HTTP/2 connection.
 struct Http2Stream {
     sender: http2::SendRequest<Full<Bytes>>,
-    /// Of the answer that is being read.
+    /// The body of the response that is being read.
     body: Option<Incoming>,
     part: Bytes,
 }
@@ -71,7 +71,7 @@ pub(crate) struct BenchConnection {
     kept: Vec<u8>,
 }
 
-/// An answer that was read to its end.
+/// A response that was read to its end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BenchResponse {
     pub(crate) status: StatusCode,
@@ -86,7 +86,7 @@ impl BenchConnection {
         }
     }
 
-    /// Sends a request and reads the whole answer; the start of it stays in [`Self::kept`].
+    /// Sends a request and reads the whole response; the start of it stays in [`Self::kept`].
     pub(crate) async fn exchange(&mut self, request: Request<Bytes>) -> io::Result<BenchResponse> {
         self.kept.clear();
         let status = self.open(request).await?;
@@ -99,12 +99,12 @@ impl BenchConnection {
         Ok(BenchResponse { status, bytes })
     }
 
-    /// The start of the last answer.
+    /// The start of the last response.
     pub(crate) fn kept(&self) -> &[u8] {
         &self.kept
     }
 
-    /// Sends a request whose answer is long, or does not end; read it with [`Self::more`].
+    /// Sends a request with a long or unbounded response; read it with [`Self::more`].
     pub(crate) async fn open(&mut self, request: Request<Bytes>) -> io::Result<StatusCode> {
         match &mut self.link {
             ConnectionTransport::Http1(line) => line.ask(&request).await,
@@ -112,7 +112,7 @@ impl BenchConnection {
         }
     }
 
-    /// The next bytes of an answer, or None at its end.
+    /// The next bytes of a response, or None at its end.
     pub(crate) async fn more(&mut self) -> io::Result<Option<&[u8]>> {
         self.link.more().await
     }

@@ -1,4 +1,4 @@
-//! The part of a kubeconfig that says where a server is and who we are.
+//! The part of a kubeconfig that names the server and the credentials of the client.
 
 use super::access::{ClientKeyPair, ServerAccess, address};
 use base64::Engine;
@@ -108,7 +108,8 @@ fn token(user: &Yaml<'_>, read: Read<'_>) -> Result<Option<String>, KubeconfigEr
     Ok(token.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned()))
 }
 
-/// What `name-data` holds, or the file that `name` names. The first wins, as for kubectl.
+/// The value of `name-data`, or the content of the file that `name` names. The first wins, as for
+/// kubectl.
 fn content(of: &Yaml<'_>, name: &str, read: Read<'_>) -> Result<Option<Vec<u8>>, KubeconfigError> {
     let data = format!("{name}-data");
     if let Some(text) = field(of, &data) {

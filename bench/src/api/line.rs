@@ -1,8 +1,9 @@
-//! An HTTP/1.1 connection of a client that shares its processors with the server.
+//! An HTTP/1.1 client connection that uses little processor time, because it shares its processors
+//! with the server.
 //!
-//! Who measures must not be what is measured: a request is written into one buffer and
-//! sent at once, an answer is looked at where it was decrypted, and nothing is handed from
-//! task to task.
+//! The cost of the client must not distort the measurement: a request is written into one buffer
+//! and sent at once, a response is inspected in the buffer it was decrypted into, and nothing is
+//! handed from task to task.
 
 use super::connector::BenchStream;
 use bytes::Bytes;
@@ -11,18 +12,18 @@ use http::{Method, Request, StatusCode};
 use std::io;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 
-/// The head of an answer, or a line of it, is shorter.
+/// The maximum length of a response head, or of a line of it.
 const CARRIED_BYTES_MAX: usize = 64 << 10;
-/// An answer with more headers than this is not from a server we know.
+/// A response with more headers than this does not come from a Kubernetes API server.
 const HEADERS_MAX: usize = 64;
 
 pub(crate) struct Http1Connection {
     stream: Box<dyn BenchStream>,
     output: Vec<u8>,
-    /// What has arrived in several parts, and only together makes sense. It stands before
-    /// what the stream has.
+    /// Input that arrived in several parts and can only be parsed together. It precedes the bytes
+    /// in the stream.
     carried: Vec<u8>,
-    /// How much of the input has been shown, and is over when more is asked for.
+    /// The number of input bytes already returned; they are discarded when more is requested.
     shown: usize,
     body: Http1Body,
 }
@@ -38,7 +39,7 @@ impl Http1Connection {
         }
     }
 
-    /// Sends a request and reads the head of the answer; [`Http1Connection::more`] has the rest.
+    /// Sends a request and reads the head of the response; [`Http1Connection::more`] has the rest.
     pub(crate) async fn ask(&mut self, request: &Request<Bytes>) -> io::Result<StatusCode> {
         self.output.clear();
         write_request(request, &mut self.output);
@@ -58,7 +59,7 @@ impl Http1Connection {
         }
     }
 
-    /// The next bytes of the answer, or None at its end.
+    /// The next bytes of the response, or None at its end.
     pub(crate) async fn more(&mut self) -> io::Result<Option<&[u8]>> {
         self.consume(self.shown);
         self.shown = 0;
@@ -89,7 +90,7 @@ impl Http1Connection {
         }
     }
 
-    /// Waits for more than what has arrived.
+    /// Waits for more input than has arrived.
     async fn carry(&mut self) -> io::Result<()> {
         if self.carried.len() > CARRIED_BYTES_MAX {
             return Err(malformed("a line of the answer is too long"));
@@ -110,7 +111,7 @@ impl Http1Connection {
     }
 }
 
-/// What is not used yet; nothing only at the end of the connection.
+/// The unused input; empty only at the end of the connection.
 async fn arrived<'a>(
     stream: &'a mut Box<dyn BenchStream>,
     carried: &'a [u8],
@@ -147,7 +148,7 @@ struct Http1ResponseHead {
     body: Http1Body,
 }
 
-/// The head of an answer, if it is all there.
+/// The head of a response, if all of it has arrived.
 fn read_head(input: &[u8], asked: &Method) -> io::Result<Option<Http1ResponseHead>> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
     let mut response = httparse::Response::new(&mut headers);
@@ -193,7 +194,7 @@ fn malformed(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> io::
     io::Error::new(io::ErrorKind::InvalidData, cause)
 }
 
-/// What is still to come of a body.
+/// The remaining part of a response body.
 #[derive(Debug)]
 enum Http1Body {
     Length(u64),
@@ -212,7 +213,8 @@ enum Http1Chunk {
     Ended,
 }
 
-/// So much is used, and then come so many bytes of the body; otherwise more is needed.
+/// The number of bytes used, and the number of body bytes that follow; without it more input is
+/// needed.
 #[derive(Debug)]
 struct DecodeStep {
     skipped: usize,
@@ -283,7 +285,7 @@ impl Http1Chunk {
     }
 }
 
-/// As much of the input as belongs to what is left.
+/// The part of the input that belongs to the remaining body.
 fn take(left: &mut u64, input: &[u8]) -> Option<usize> {
     let length = usize::try_from(*left).map_or(input.len(), |left| left.min(input.len()));
     *left -= length as u64;

@@ -15,7 +15,7 @@ use tokio::task::JoinSet;
 /// A worker whose connection breaks this often in a row gives up.
 const BREAKS_MAX: usize = 10;
 
-/// What a worker does again and again.
+/// The operation that a worker repeats.
 pub(crate) trait WorkerJob: Send + 'static {
     fn once(
         &mut self,
@@ -27,11 +27,11 @@ pub(crate) trait WorkerJob: Send + 'static {
 pub(crate) enum JobStep {
     /// One operation was done; this many bytes came back.
     Done { bytes: u64 },
-    /// There is nothing left to do.
+    /// No operation is left.
     Finished,
 }
 
-/// Sends a request and checks that the answer is as it should be.
+/// Sends a request and checks its response.
 pub(crate) async fn expect(
     connection: &mut BenchConnection,
     request: Request<Bytes>,
@@ -45,7 +45,7 @@ pub(crate) async fn expect(
     }
 }
 
-/// Sends a request, whatever the answer.
+/// Sends a request and accepts any response.
 pub(crate) async fn send(
     connection: &mut BenchConnection,
     request: Request<Bytes>,
@@ -54,7 +54,7 @@ pub(crate) async fn send(
     answer.map_err(|error| BenchFault::Broken(format!("the connection failed: {error}")))
 }
 
-/// Opens connections, then lets all workers go at once; `pace` is asked for after that.
+/// Opens the connections, then starts all workers at once; `pace` is consulted after that.
 pub(crate) async fn run<W: WorkerJob>(
     connector: &Arc<BenchConnector>,
     timer: &Timer,

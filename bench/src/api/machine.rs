@@ -1,4 +1,4 @@
-//! The machine all this runs on.
+//! A description of the machine that the benchmark runs on.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! What one workload gave on one server in one round, and the middle of several rounds.
+//! The results of one workload on one server in one round, and the median of several rounds.
 
 use super::tally::{FaultCounts, LatencyPercentiles, RequestTally};
 use serde::Serialize;
@@ -19,7 +19,7 @@ pub(crate) struct Measurement {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) figures: BTreeMap<Figure, f64>,
     pub(crate) faults: FaultCounts,
-    /// What the server must never do.
+    /// Violations of correctness by the server.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) violations: Vec<String>,
     /// Why the server does not do this at all.
@@ -27,7 +27,7 @@ pub(crate) struct Measurement {
     pub(crate) refused: Option<String>,
 }
 
-/// What only some workloads have to say.
+/// A figure that only some workloads have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Figure {
@@ -96,7 +96,7 @@ impl Measurement {
         }
     }
 
-    /// The middle of several rounds of the same.
+    /// The median of several rounds of one measurement.
     pub(crate) fn of_rounds(rounds: &[Self]) -> Self {
         let middle = |value: fn(&Self) -> f64| median(rounds.iter().map(value).collect());
         let mut faults = FaultCounts::default();
@@ -123,7 +123,7 @@ impl Measurement {
         }
     }
 
-    /// Whether the numbers are worth nothing.
+    /// Whether the numbers are invalid.
     pub(crate) fn is_bad(&self) -> bool {
         if self.refused.is_some() {
             return false;
@@ -143,7 +143,7 @@ fn middle_latency(rounds: &[Measurement]) -> Option<LatencyPercentiles> {
     (!all.is_empty()).then(|| LatencyPercentiles::from_columns(std::array::from_fn(column)))
 }
 
-/// The value in the middle, or between the two there; 0 of nothing.
+/// The median, or the mean of the two middle values; 0 for no values.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

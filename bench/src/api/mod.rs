@@ -1,8 +1,8 @@
-//! `optik-bench api`: load for any server that speaks the Kubernetes API.
+//! `optik-bench api`: load generator for any server that speaks the Kubernetes API.
 //!
-//! The client shares its machine with the server it measures, so it is kept cheap: a
-//! connection and a task for each worker, requests from templates, answers searched for
-//! single values instead of parsed.
+//! The client shares its machine with the server under test, so it is kept cheap: a connection and
+//! a task for each worker, requests from templates, responses scanned for single values instead of
+//! parsed.
 
 pub(super) mod access;
 pub(super) mod connection;
@@ -52,7 +52,7 @@ pub(crate) async fn run(options: ApiBench) -> Result<(), BenchError> {
         removed = remove(&systems) => removed,
         _ = tokio::signal::ctrl_c() => Err(BenchError::from_message("objects were left behind")),
     };
-    // What was measured before something went wrong is worth seeing.
+    // Results from before the error are published, too.
     publish(&options, &report)?;
     measured.and(removed)?;
     match report.complaints().as_slice() {
@@ -102,8 +102,8 @@ async fn remove(systems: &[Arc<System>]) -> Result<(), BenchError> {
     outcome
 }
 
-/// Each workload on all systems in turn, again in each round: what disturbs the machine
-/// for a while then disturbs all of them.
+/// Runs each workload on all systems in turn, again in each round, so that a temporary disturbance
+/// of the machine affects all systems.
 async fn measure(
     options: &ApiBench,
     systems: &[Arc<System>],

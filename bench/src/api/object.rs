@@ -1,11 +1,13 @@
-//! The objects we send: ConfigMaps, written once and stamped with a name and a number.
+//! The objects that the benchmark sends: ConfigMaps from a template, stamped with a name and a
+//! number.
 
 use super::scan::NUMBER;
 use bytes::Bytes;
 
-/// The label all our objects carry. Its value says in which part of the clean-up they go.
+/// The label of all objects of the benchmark. Its value is the number of the part in which cleanup
+/// deletes the object.
 pub(crate) const LABEL: &str = "optik-bench";
-/// A server may delete a collection one object after the other, so we ask for parts of it.
+/// A server may delete a collection one object after the other, so cleanup deletes it in parts.
 pub(crate) const PARTS: u64 = 4;
 
 /// A ConfigMap but for its name, version and number.
@@ -26,7 +28,7 @@ impl Template {
         self.versioned(name, None, number)
     }
 
-    /// The object as it replaces the version that was read.
+    /// The object with the resourceVersion of the version that it replaces.
     pub(crate) fn versioned(&self, name: &str, version: Option<&str>, number: u64) -> Bytes {
         let mut text = String::with_capacity(self.rest.len() + 256);
         text += "{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"";
@@ -61,7 +63,7 @@ fn noise(bytes: usize) -> String {
     (0..bytes).map(letter).collect()
 }
 
-/// Numbers that look random and are the same in each run (SplitMix64).
+/// A deterministic pseudo-random sequence (SplitMix64), equal in each run.
 #[derive(Debug)]
 pub(crate) struct Dice(u64);
 

@@ -1,4 +1,4 @@
-//! What `optik-bench api` is asked to do.
+//! Command line options of `optik-bench api`.
 
 use super::access::AccessSource;
 use crate::error::BenchError;
@@ -198,7 +198,7 @@ pub(crate) struct NamedServer {
     pub(crate) pid: Option<u32>,
 }
 
-/// What the result says about how it was measured.
+/// The settings of the run that the report repeats.
 #[derive(Debug, Serialize)]
 pub(crate) struct Settings {
     seconds: u64,

@@ -1,4 +1,4 @@
-//! When requests are sent.
+//! Pacing: when requests are sent.
 
 use super::timer::Timer;
 use optik_platform::Monotonic;
@@ -9,10 +9,10 @@ use tokio::sync::Semaphore;
 
 /// The pacer looks at least this often whether it is still wanted.
 const NAP_MAX: Duration = Duration::from_millis(50);
-/// How long after the end a request may still be sent that had to wait.
+/// How long after the end of the measurement a delayed request may still be sent.
 const LATE_MAX: Duration = Duration::from_secs(2);
 
-/// Requests at equal distances, the first at once.
+/// Requests at equal intervals, the first immediately.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSchedule {
     per_second: f64,
@@ -78,7 +78,7 @@ impl RequestPace {
         }
     }
 
-    /// How many requests were to be sent, where that was said.
+    /// The number of scheduled requests, if a rate was given.
     pub(crate) fn offered(&self) -> Option<u64> {
         match self {
             Self::Closed { .. } => None,
@@ -87,8 +87,8 @@ impl RequestPace {
     }
 }
 
-/// A thread that hands out permits on time. The runtime's own timers have a resolution of
-/// a millisecond, more than many answers take.
+/// A thread that issues permits on time. The timers of the runtime have a resolution of one
+/// millisecond, longer than many responses take.
 #[derive(Debug)]
 pub(crate) struct Pacer {
     schedule: RequestSchedule,
@@ -108,7 +108,7 @@ impl Pacer {
         let (thread, timer) = (Arc::downgrade(&pacer), timer.clone());
         std::thread::spawn(move || {
             let mut issued = 0;
-            // It ends when nobody waits for it any more.
+            // The thread ends when the pacer is dropped.
             while let Some(pacer) = thread.upgrade() {
                 let elapsed = timer.now().since(pacer.start);
                 let due = schedule.due(elapsed);
@@ -130,7 +130,7 @@ impl Pacer {
         let permit = self.permits.acquire().await.ok()?;
         permit.forget();
         let number = self.taken.fetch_add(1, Ordering::Relaxed);
-        // What could not be sent in time is not sent late for minutes: it is reported.
+        // Requests that could not be sent in time are not sent minutes late; they are reported.
         let over = timer.now().since(self.start) > self.schedule.time + LATE_MAX;
         (number < self.schedule.count() && !over).then(|| self.start.plus(self.schedule.at(number)))
     }

@@ -1,4 +1,4 @@
-//! How far the memory of another process grows.
+//! Memory growth of another process.
 
 use crate::process_memory::parse_bytes;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ struct ProcessMemory {
     peak: u64,
 }
 
-/// What a process occupied before it was asked for anything.
+/// The memory of a process before the first request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Baseline {
     pid: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    /// None if there is no such process, or no way to look at it.
+    /// None if there is no such process, or if its memory cannot be read.
     pub(crate) fn of(pid: u32) -> Option<Self> {
         memory(pid).map(|memory| Self { pid, memory })
     }
@@ -64,7 +64,8 @@ impl MemoryWatch {
         self.stop.store(true, Ordering::Relaxed);
         let sampled = self.thread.join().unwrap_or(0);
         let after = memory(self.baseline.pid).unwrap_or_default();
-        // The kernel's own peak misses nothing, but knows no start: it is ours only if new.
+        // The kernel's peak is exact but covers the whole life of the process: it counts only if it
+        // is higher than before.
         let peak = if after.peak > self.peak_before {
             after.peak
         } else {

@@ -1,4 +1,4 @@
-//! A line on the terminal that says what is going on.
+//! A progress line on the terminal.
 
 use std::io::{IsTerminal, Write};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 const REFRESH: Duration = Duration::from_millis(250);
 
-/// Counts what was done; cheap to clone and to add to.
+/// A counter of completed operations; cheap to clone and to increment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BenchProgress {
     done: Arc<AtomicU64>,
@@ -22,7 +22,7 @@ impl BenchProgress {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Runs `work` below a line that tells about it, if a person is watching.
+    /// Runs `work` with a progress line, if stderr is a terminal.
     pub(crate) async fn show<F: Future>(&self, what: &str, work: F) -> F::Output {
         if !std::io::stderr().is_terminal() {
             return work.await;

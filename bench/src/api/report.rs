@@ -1,4 +1,4 @@
-//! All results of a run.
+//! The report of a run: all results.
 
 use super::machine::Machine;
 use super::measurement::{Figure, Measurement};
@@ -26,11 +26,11 @@ pub(crate) struct MeasuredServer {
 }
 
 impl MeasuredServer {
-    /// What to call its version.
+    /// The version of the system as text.
     pub(crate) fn version(&self) -> String {
         let field = |name: &str| self.version[name].as_str().unwrap_or("?").to_owned();
         let exact = field("gitVersion");
-        // Builds that were not stamped say so instead of their version.
+        // The version of an unstamped build is a placeholder.
         if exact.contains('$') || exact == "?" {
             return format!("{}.{}", field("major"), field("minor"));
         }
@@ -81,7 +81,7 @@ impl ApiBenchReport {
         }
     }
 
-    /// Adds one workload: for each system the rounds, each with the same measurements.
+    /// Adds one workload: for each system the rounds, each with the same list of measurements.
     pub(crate) fn add(&mut self, by_system: &[Vec<Vec<Measurement>>]) {
         let shortest = by_system.iter().flatten().map(Vec::len).min();
         for number in 0..shortest.unwrap_or(0) {
@@ -98,7 +98,7 @@ impl ApiBenchReport {
         }
     }
 
-    /// What makes the run a failure.
+    /// The findings that make the run a failure.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let all = self.results.iter().flat_map(|series| {
             let bad = series.systems.iter().filter(|of| of.median.is_bad());
@@ -124,7 +124,7 @@ impl WorkloadResult {
 }
 
 impl Ratio {
-    /// None where one of them has nothing to compare.
+    /// None if one of the two has no value to compare.
     fn of(one: &Measurement, two: &Measurement) -> Option<Self> {
         if one.count == 0 || two.count == 0 {
             return None;
@@ -167,7 +167,7 @@ pub(crate) mod tests {
         Measurement::of("create, 64 connections".to_owned(), tally)
     }
 
-    /// Two systems, two workloads, of which the second does the other not at all.
+    /// Two systems and two workloads; the second system does not support the second workload.
     pub(crate) fn example() -> ApiBenchReport {
         let server = |name: &str, version| MeasuredServer {
             name: name.to_owned(),

@@ -1,7 +1,7 @@
-//! Finding the few values we need in a JSON answer without parsing it.
+//! Finds the few values that the benchmark needs in a JSON response without parsing it.
 //!
-//! Answers are kilobytes and come by the ten thousand a second, to a client that shares
-//! its processors with the server it measures.
+//! Responses are kilobytes long and arrive ten thousand times a second, at a client that shares its
+//! processors with the server under test.
 
 use memchr::memmem::Finder;
 use std::sync::LazyLock;
@@ -19,7 +19,7 @@ static VERSION_KEY: LazyLock<Finder<'static>> =
 pub(crate) fn resource_version(json: &[u8]) -> Option<&str> {
     let start = VERSION_KEY.find(json)? + VERSION_KEY.needle().len();
     let text = std::str::from_utf8(string(&json[start..])?).ok()?;
-    // It goes into a URL and into JSON as it is.
+    // The text is inserted into a URL and into JSON without escaping.
     text.bytes()
         .all(|b| b.is_ascii_alphanumeric())
         .then_some(text)

@@ -1,4 +1,4 @@
-//! A server under measurement, and the namespace in it that is ours.
+//! A server under test, and the namespace of the benchmark on it.
 
 use super::connection::BenchConnection;
 use super::connector::{BenchConnector, JSON, Protocol};
@@ -19,7 +19,7 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 const FILL_WORKERS: usize = 32;
-/// Long enough to fill a slow server, and an end for one that does not answer.
+/// Long enough to fill a slow server; a limit for a server that does not respond.
 const FILL_TIME_MAX: Duration = Duration::from_secs(600);
 /// A server may need several requests to delete a large collection: each of them has a
 /// deadline there.
@@ -29,14 +29,14 @@ pub(crate) struct System {
     pub(crate) name: String,
     pub(crate) server: String,
     pub(crate) pid: Option<u32>,
-    /// What the server says about itself.
+    /// The version that the server reports.
     pub(crate) version: Value,
     pub(crate) connector: Arc<BenchConnector>,
     namespace: String,
 }
 
 impl System {
-    /// Connects, asks for the version, and makes a namespace.
+    /// Connects, reads the version, and creates the namespace.
     pub(crate) async fn prepare(
         named: &NamedServer,
         protocol: Protocol,
@@ -136,7 +136,7 @@ impl System {
         .await
     }
 
-    /// Deletes all objects we made.
+    /// Deletes all objects of the benchmark.
     pub(crate) async fn clear(&self) -> Result<(), BenchError> {
         let parts = (0..PARTS).map(|part| self.clear_part(part));
         futures::future::try_join_all(parts).await?;
@@ -166,7 +166,7 @@ impl System {
         Err(cannot("delete the objects", &self.name, &last))
     }
 
-    /// Deletes everything we made.
+    /// Deletes everything that the benchmark created.
     pub(crate) async fn remove(&self) -> Result<(), BenchError> {
         self.clear().await?;
         let mut connection = self.connector.connection().await?;

@@ -1,4 +1,4 @@
-//! The result, for people.
+//! The result table for people.
 
 use super::measurement::Measurement;
 use super::report::{ApiBenchReport, Ratio, WorkloadResult};

@@ -1,4 +1,4 @@
-//! What workers counted.
+//! Counters and latency histogram of a worker.
 
 use super::timer::micros;
 use hdrhistogram::Histogram;
@@ -6,16 +6,16 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Three digits of each latency are kept.
+/// Significant digits of each latency.
 const DIGITS: u8 = 3;
 const SAMPLE_BYTES_MAX: usize = 500;
 
-/// A request that did not end as it should.
+/// A request that failed.
 #[derive(Debug)]
 pub(crate) enum BenchFault {
-    /// The server said something else than it should.
+    /// The response has an unexpected status or body.
     Status { status: u16, body: String },
-    /// There was no answer, or one that makes no sense.
+    /// There was no response, or one that cannot be parsed.
     Broken(String),
 }
 
@@ -80,9 +80,9 @@ pub(crate) struct RequestTally {
     latency: Histogram<u64>,
     pub(crate) bytes: u64,
     pub(crate) faults: FaultCounts,
-    /// From the first request to the last answer.
+    /// From the first request to the last response.
     pub(crate) elapsed: Duration,
-    /// How many requests were to be sent, where that was said.
+    /// The number of scheduled requests, if a rate was given.
     pub(crate) offered: Option<u64>,
 }
 
@@ -122,7 +122,7 @@ impl RequestTally {
     }
 
     pub(crate) fn merge(&mut self, other: Self) {
-        // Both are of the same precision and grow.
+        // Both histograms have one precision and resize automatically.
         self.latency.add(other.latency).expect("of the same kind");
         self.bytes += other.bytes;
         self.faults.merge(other.faults);

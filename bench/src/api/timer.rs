@@ -1,4 +1,4 @@
-//! The time, as measurements need it.
+//! Clock for measurements.
 
 use optik_platform::{Clock, Monotonic, SystemClock};
 use std::sync::Arc;
@@ -14,12 +14,12 @@ impl Timer {
         self.clock.monotonic()
     }
 
-    /// Microseconds since this timer was made.
+    /// Microseconds since the creation of this timer.
     pub(crate) fn micros(&self) -> u64 {
         micros(self.now().since(Monotonic::default()))
     }
 
-    /// Letters that no other run will have chosen.
+    /// Random letters that make names unique to the run.
     pub(crate) fn suffix(&self) -> String {
         format!(
             "{:x}-{:x}",

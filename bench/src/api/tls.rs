@@ -1,4 +1,4 @@
-//! How we trust a server and show who we are.
+//! TLS configuration of the client: server verification and client certificate.
 
 use super::access::{ClientKeyPair, ServerAccess};
 use crate::error::BenchError;
@@ -12,7 +12,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-/// `protocol` is what we offer to speak: `h2` or `http/1.1`.
+/// `protocol` is the ALPN protocol to offer: `h2` or `http/1.1`.
 pub(crate) fn config(access: &ServerAccess, protocol: &str) -> Result<ClientConfig, BenchError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
@@ -73,7 +73,7 @@ fn decode(
     Ok((certificates(&identity.certificate)?, key))
 }
 
-/// Trusts any certificate, but still checks that the server holds its key.
+/// Trusts any certificate, but still checks that the server holds its private key.
 #[derive(Debug)]
 struct TrustAnyCertificate(Arc<CryptoProvider>);
 

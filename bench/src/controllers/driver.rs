@@ -1,4 +1,5 @@
-//! Makes the load, starts the runtimes, and compares what they say.
+//! Driver of the controller benchmark: creates the load, starts the runtimes, and compares their
+//! results.
 
 use super::load::LoadGenerator;
 use super::measure::CATCH_UP;
@@ -12,11 +13,11 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// How long each reconcile takes when there shall be a backlog.
+/// The duration of each reconcile in the backlog load.
 const WORK: &str = "--work-millis=1";
 const BACKLOG_RATE: u32 = 100;
 const RELIST_WAIT: Duration = Duration::from_secs(20);
-/// client-go speaks protobuf, and does not believe an event that is none.
+/// client-go uses protobuf and rejects an event that is not protobuf.
 const REFUSED: FaultAction = FaultAction::Refuse {
     code: 410,
     reason: "Expired",
@@ -28,7 +29,7 @@ pub(crate) struct DriverArgs {
     /// The address of a server without TLS.
     #[arg(long)]
     server: String,
-    /// The program made from `compat/go/bench`.
+    /// The program built from `compat/go/bench`.
     #[arg(long)]
     go: Option<PathBuf>,
     /// The Backup operators to compare: programs, with their words.
@@ -141,8 +142,8 @@ fn lateness_column(load: &str, part: &str) -> String {
 }
 
 impl BenchDriver {
-    /// A list of everything, changes at several rates, a storm, and catching up with
-    /// what happened during a pause: as fast as events come.
+    /// Loads without a backlog: an initial list, changes at several rates, a burst, and catching up
+    /// after a pause.
     async fn run_loads(&self, runtimes: &[RuntimeProgram]) -> Result<(), Box<dyn Error>> {
         let mut report = BenchReport::default();
         for _ in 0..self.size.rounds {
@@ -230,8 +231,7 @@ impl BenchDriver {
         Ok(numbers)
     }
 
-    /// While the process is stopped, changes pile up; then they come as fast as it takes
-    /// them.
+    /// Changes accumulate while the process is stopped; after that it handles them at full speed.
     async fn catch_up(&self, runner: &mut RuntimeProcess) -> Result<Numbers, Box<dyn Error>> {
         runner.signal("-STOP").await?;
         self.load
@@ -246,8 +246,8 @@ impl BenchDriver {
         Ok([(EVENTS.to_owned(), events)].into())
     }
 
-    /// By pages and by stream, with the ownership records of others and without; and
-    /// what is needed at most when everything has to be listed a second time.
+    /// Memory of lists by pages and by stream, with and without managedFields, and the peak memory
+    /// of a relist.
     async fn run_memory(&self, runtimes: &[RuntimeProgram]) -> Result<(), Box<dyn Error>> {
         let mut report = BenchReport::default();
         for program in runtimes {
@@ -303,7 +303,7 @@ impl BenchDriver {
         Ok(numbers.map(|(name, value)| (name.to_owned(), value)).into())
     }
 
-    /// Changes while everything that was listed is still waiting for its turn.
+    /// Changes while all listed objects are still queued.
     async fn run_backlog(&self, runtimes: &[RuntimeProgram]) -> Result<(), Box<dyn Error>> {
         let mut report = BenchReport::default();
         for program in runtimes {

@@ -1,4 +1,4 @@
-//! The controller on the runtime of kube-rs.
+//! The benchmark controller on kube-rs.
 
 use super::measure::Meter;
 use super::runtime_args::RuntimeArgs;
@@ -25,7 +25,7 @@ pub(crate) async fn run(task: RuntimeArgs) -> Result<(), Box<dyn Error>> {
     let managed_fields = task.managed_fields;
     let meter = Arc::new(Meter::new(task));
     let (reader, writer) = store();
-    // What `Controller::new` does, and what may be left out before it is cached.
+    // Equivalent to `Controller::new`, with a step that drops fields before caching.
     let maps = watcher(maps, config)
         .default_backoff()
         .modify(move |map| {

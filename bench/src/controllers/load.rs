@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// How many requests are made at the same time.
+/// The maximum number of concurrent requests.
 const CONCURRENCY_MAX: usize = 16;
 
 #[derive(Clone)]
@@ -22,7 +22,7 @@ pub(crate) struct LoadGenerator {
     maps: Api<ConfigMap>,
 }
 
-/// Counts changes, so that few in a row are of the same object.
+/// Counts changes, so that consecutive changes are of different objects.
 static CHANGES: AtomicUsize = AtomicUsize::new(0);
 
 impl LoadGenerator {
@@ -77,7 +77,7 @@ impl LoadGenerator {
         Ok(())
     }
 
-    /// Changes as fast as they can be made.
+    /// Sends changes as fast as the server accepts them.
     pub(crate) async fn change_at_full_speed(
         &self,
         load: &str,
@@ -102,7 +102,7 @@ impl LoadGenerator {
         Ok(())
     }
 
-    /// What ends a measurement.
+    /// Creates the object that ends a measurement.
     pub(crate) async fn create_stop_marker(&self) -> Result<(), kube::Error> {
         let mut stop = ConfigMap::default();
         stop.metadata.name = Some(STOP.to_owned());

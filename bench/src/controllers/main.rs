@@ -1,11 +1,11 @@
-//! `optik-controller-bench`: the same controller on three runtimes: `optik-controller`, kube-rs,
-//! and Go's controller-runtime.
+//! `optik-controller-bench`: one controller on three runtimes: `optik-controller`, kube-rs, and
+//! Go's controller-runtime.
 //!
-//! `drive` starts a process for each runtime, one after the other on the same server, and
-//! says what each cost. Such a process reconciles every ConfigMap of a namespace by
-//! reading it, and prints lines of JSON: when it begins, when it has seen them all, when
-//! it has caught up after a pause, and when it has seen the object `zz-stop`.
-//! `compat/go/bench` is one, too. `cargo xtask controllers` builds and runs all of them.
+//! `drive` starts a process for each runtime, one after the other on one server, and reports the
+//! cost of each. Such a process reconciles every ConfigMap of a namespace by reading it, and prints
+//! lines of JSON: at the start, after the initial list, after catching up from a pause, and after
+//! the object `zz-stop`. `compat/go/bench` is such a process, too. `cargo xtask controllers` builds
+//! and runs all of them.
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
 mod driver;

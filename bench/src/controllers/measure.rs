@@ -1,4 +1,4 @@
-//! What a runtime notes, and what it says.
+//! The measurements that a runtime process records and prints.
 
 use super::runtime_args::RuntimeArgs;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -10,17 +10,17 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// The annotation that says when a change was sent, as `load:microseconds`.
+/// The annotation with the time a change was sent, as `load:microseconds`.
 pub(crate) const SENT: &str = "sent";
 pub(crate) const STOP: &str = "zz-stop";
-/// The load that is counted, because something waits for its end.
+/// The load whose events are counted, because the driver waits for its end.
 pub(crate) const CATCH_UP: &str = "catch-up";
 
 /// Counts reconciles, and how late they were.
 pub(crate) struct Meter {
     pub(crate) task: RuntimeArgs,
     clock: SystemClock,
-    /// What was sent before is of an earlier measurement.
+    /// Changes sent before this time belong to an earlier measurement.
     began: u64,
     seen: Mutex<MeterState>,
     pub(crate) over: Notify,
@@ -28,7 +28,7 @@ pub(crate) struct Meter {
 
 #[derive(Default)]
 struct MeterState {
-    /// Which objects, by number: little beside what is measured.
+    /// The objects seen, by number; its memory is small beside the measured memory.
     there: Vec<bool>,
     missing: usize,
     reconciles: usize,
@@ -125,7 +125,7 @@ impl Meter {
     }
 }
 
-/// Microseconds of the time of day, the same for all processes of the machine.
+/// Microseconds of the wall clock, which all processes of the machine share.
 pub(crate) fn micros() -> u64 {
     let now = k8s_openapi::jiff::Timestamp::now();
     u64::try_from(now.as_microsecond()).unwrap_or(0)

@@ -1,5 +1,5 @@
-//! The Backup operators beside each other: how many requests each needs until everything
-//! is quiet.
+//! Comparison of the Backup operators: the number of requests each sends until no more requests
+//! come.
 
 use super::report::{BenchReport, Numbers};
 use backup_operator::{Backup, BackupPhase, BackupSpec, install};
@@ -18,7 +18,7 @@ const CONCURRENCY_MAX: usize = 16;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const TIMEOUT: Duration = Duration::from_secs(180);
 
-/// Each makes Backups what they should be, changes all of them once, and lets them go.
+/// Each operator converges new Backups, handles one change of each, and finalizes them.
 pub(crate) async fn compare(
     server: &str,
     operators: &[String],
@@ -48,7 +48,7 @@ struct OperatorBench {
     backups: Api<Backup>,
     between: FaultProxy,
     count: usize,
-    /// How many requests had been made when the last stage ended.
+    /// The number of requests at the end of the last stage.
     seen: usize,
     numbers: Numbers,
 }
@@ -142,7 +142,7 @@ impl OperatorBench {
         Ok(())
     }
 
-    /// Waits until all statuses speak of a generation, and nothing was asked for a while.
+    /// Waits until all statuses have observed the generation, and no request was sent for a while.
     async fn wait_until_quiet(
         &mut self,
         stage: &str,
@@ -185,7 +185,7 @@ impl OperatorBench {
         Ok(())
     }
 
-    /// Counts what was asked since the last stage, once nothing more is.
+    /// Counts the requests since the last stage, once no more are sent.
     async fn record_stage(&mut self, stage: &str) -> Result<(), Box<dyn Error>> {
         loop {
             let before = relevant_requests(&self.between).len();

@@ -1,4 +1,4 @@
-//! The controller on our runtime.
+//! The benchmark controller on `optik-controller`.
 
 use super::measure::Meter;
 use super::runtime_args::RuntimeArgs;

@@ -1,11 +1,11 @@
-//! What came out, for people.
+//! The report of the controller benchmark for people.
 
 use std::collections::BTreeMap;
 
 /// The numbers of one measurement, by name.
 pub(crate) type Numbers = BTreeMap<String, f64>;
 
-/// All measurements of a program, by its name, in the order in which they were made.
+/// All measurements by program name, in the order in which they were made.
 #[derive(Default)]
 pub(crate) struct BenchReport {
     rows: Vec<(String, Vec<Numbers>)>,
@@ -19,7 +19,7 @@ impl BenchReport {
         }
     }
 
-    /// The middle one of what was measured.
+    /// The median of a measurement.
     pub(crate) fn median(&self, row: &str, column: &str) -> Option<f64> {
         let (_, all) = self.rows.iter().find(|(name, _)| name == row)?;
         let mut values: Vec<f64> = all
@@ -46,7 +46,7 @@ impl BenchReport {
         }
     }
 
-    /// How `ours` stands to the best of the others.
+    /// Prints the ratio of `ours` to the best other runtime.
     pub(crate) fn print_ratio(&self, ours: &str, column: &str, more_is_better: bool) {
         let others = self.rows.iter().filter(|(name, _)| name != ours);
         let others = others.filter_map(|(name, _)| self.median(name, column));

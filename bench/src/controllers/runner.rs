@@ -1,4 +1,4 @@
-//! A process that is measured.
+//! A process under measurement.
 
 use optik_clients_testkit::fault_proxy::FaultAction;
 use serde_json::Value;
@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 
-/// How long a line may take: a backlog of everything is among what is waited for.
+/// Timeout for a line of output: it includes the processing of a whole backlog.
 const LINE_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A program, and what makes it another runtime.
+/// A program and the arguments that select the runtime.
 #[derive(Clone)]
 pub(crate) struct RuntimeProgram {
     pub(crate) name: &'static str,
     pub(crate) path: PathBuf,
     pub(crate) args: Vec<String>,
-    /// What makes it list again: not all understand every way in which a server can say
-    /// that a revision is gone.
+    /// The fault that forces a relist: not every runtime handles every form of an expired
+    /// resourceVersion.
     pub(crate) expires_by: FaultAction,
 }
 
@@ -70,7 +70,7 @@ impl RuntimeProcess {
         }
     }
 
-    /// Stops it, or lets it go on.
+    /// Sends SIGSTOP or SIGCONT.
     pub(crate) async fn signal(&self, name: &str) -> Result<(), Box<dyn Error>> {
         let process = self.child.id().ok_or("it has ended")?.to_string();
         let mut kill = Command::new("kill");

@@ -1,4 +1,4 @@
-//! What a runtime is told, and what a reconcile does.
+//! Arguments of a runtime process, and the work of a reconcile.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! One user, on several connections at a time.
+//! A hostile user who sends requests over several connections.
 
 use super::super::api::connection::BenchConnection;
 use super::super::api::connector::BenchConnector;
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// What became of the attacks.
+/// Counters of the outcomes of the attacks.
 #[derive(Default)]
 pub(super) struct Attacker {
     pub(super) by_attack: BTreeMap<&'static str, AttackOutcome>,

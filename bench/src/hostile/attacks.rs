@@ -1,4 +1,4 @@
-//! The worst requests that are known, each as long as a body may be, made once.
+//! The most expensive known requests, each with a body of maximum length, built once.
 
 use super::world::{HostileBenchUser, custom_place};
 use crate::error::BenchError;
@@ -6,10 +6,10 @@ use bytes::Bytes;
 use http::{Method, Uri};
 use serde_json::{Map, Value, json};
 
-/// The longest body, less a little for what is around the items.
+/// The maximum body length, less room for the text around the items.
 const BODY_BYTES: usize = 3 * 1024 * 1024 - 4096;
-/// What the finalizers of an object may take: beside the record of who owns them, there is no
-/// room for more values.
+/// The total length of an object's finalizers: managedFields repeat them, so there is no room for
+/// more.
 const LISTED_BYTES: usize = 500_000;
 
 /// Members of an object of which each has an owner: more would be too many values.
@@ -31,7 +31,7 @@ pub(super) struct Attack {
     pub(super) body: Bytes,
 }
 
-/// What has to be there for some of them.
+/// Objects that some attacks need.
 pub(super) fn objects() -> [Value; 2] {
     let finalizers = items(LISTED_BYTES, |at| format!("a.io/{at}").into());
     [
@@ -94,7 +94,7 @@ pub(super) fn all(user: &HostileBenchUser) -> Result<Vec<Attack>, BenchError> {
     Ok(attacks)
 }
 
-/// What has to be there of the custom kind.
+/// The object of the custom kind that some attacks need.
 pub(super) fn custom_object() -> Value {
     custom(json!({"byKey": by_key(0..BY_KEY_ITEMS)}))
 }

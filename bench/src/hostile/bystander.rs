@@ -1,4 +1,4 @@
-//! Somebody who reads a small object, and something that asks whether the server lives.
+//! The measured users: one reads a small object, another polls the endpoint `/healthz`.
 
 use super::super::api::connection::BenchConnection;
 use super::super::api::tally::{BenchFault, RequestTally};
@@ -68,7 +68,8 @@ async fn ask(
     let mut due = timer.micros();
     while due < end {
         pause_until(&timer, due).await;
-        // From when it should have been asked: who waits for an answer asks later.
+        // Latency counts from the scheduled time, so that waiting for a response does not hide a
+        // delay.
         let answered = one(user, path, &mut connection).await;
         note(&mut tally, answered, timer.micros().saturating_sub(due));
         due = (due + micros(every)).max(timer.micros());

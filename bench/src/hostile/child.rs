@@ -1,4 +1,4 @@
-//! A server that lives as long as the measurement.
+//! A server process that lives as long as the measurement.
 
 use super::super::api::access::{AccessSource, ServerAccess};
 use crate::error::BenchError;
@@ -38,7 +38,7 @@ impl Child {
         Ok(child)
     }
 
-    /// It writes the file when it knows its port, and listens by then.
+    /// The server writes the file when it knows its port, and listens by then.
     async fn started(&self) {
         while !kubeconfig(self.directory.path()).exists() || self.access().is_err() {
             tokio::time::sleep(LOOK_EVERY).await;
@@ -68,7 +68,7 @@ fn kubeconfig(directory: &Path) -> PathBuf {
 
 impl Drop for Child {
     fn drop(&mut self) {
-        // What it kept goes with it.
+        // The data directory is removed with the process.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }

@@ -1,5 +1,5 @@
-//! `optik-bench hostile`: one user sends the worst requests that are known, and others are
-//! measured meanwhile.
+//! `optik-bench hostile`: one user sends the most expensive known requests while the latency of
+//! other users is measured.
 
 mod attacker;
 mod attacks;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use world::HostileBenchTarget;
 
-/// What others may be made to wait, and what a server may hold beyond what it holds idle.
+/// Limits: the latency of other users, and the memory of the server beyond its idle memory.
 const GET_P99_MAX: Duration = Duration::from_millis(100);
 const HEALTH_P99_MAX: Duration = Duration::from_millis(50);
 const MEMORY_BYTES_MAX: u64 = 128 << 20;
@@ -66,7 +66,7 @@ pub(crate) struct HostileBench {
     check: bool,
 }
 
-/// What others saw, and what it cost the server.
+/// The latency of the other users, and the cost for the server.
 struct HostileMeasurement {
     quiet: Bystander,
     attacked: Bystander,

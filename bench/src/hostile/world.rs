@@ -1,4 +1,4 @@
-//! Two users and what they may do.
+//! The two users and their roles.
 
 use super::super::api::access::ServerAccess;
 use super::super::api::connector::{BenchConnector, JSON, Protocol};
@@ -14,16 +14,16 @@ const NAMESPACE: &str = "optik-hostile";
 const GROUP: &str = "hostile.optik.dev";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const STREAMS_PER_CONNECTION: usize = 100;
-/// A new namespace gets its account soon, and a new role counts at once.
+/// The service account of a new namespace and the effect of a new role may take a moment.
 const ATTEMPTS: usize = 50;
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Somebody who asks.
+/// A user with a client.
 pub(super) struct HostileBenchUser {
     pub(super) connector: BenchConnector,
     /// The same over HTTP/2, with as many streams on a connection as servers usually allow.
     pub(super) streams: BenchConnector,
-    /// Where they may do something.
+    /// The namespace in which the user has rights.
     pub(super) namespace: &'static str,
 }
 
@@ -156,7 +156,7 @@ async fn user(
     })
 }
 
-/// Sends something that must succeed, in the end.
+/// Sends a request that must succeed, with retries.
 async fn send(
     by: &BenchConnector,
     method: Method,

@@ -1,4 +1,4 @@
-//! Puts to the embedded store, as fast as answers come.
+//! Put throughput of the embedded store.
 
 use super::StoreBench;
 use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};

@@ -1,5 +1,5 @@
-//! What the disk itself can do: one write and one `fdatasync` for each batch, through
-//! a preallocated file again and again, as a journal is written.
+//! Throughput of the disk itself: one write and one `fdatasync` for each batch, through a
+//! preallocated file again and again, as a journal is written.
 
 use super::StoreBench;
 use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::{Seek, Write};
 use std::path::Path;
 
-/// What one put of the store adds to its journal, beside the value.
+/// The bytes that one put of the store adds to its journal, beside the value.
 const RECORD_OVERHEAD_BYTES: usize = 160;
 const JOURNAL_BYTES: u64 = 64 << 20;
 

@@ -1,4 +1,4 @@
-//! The same puts to a real etcd.
+//! Put throughput of a real etcd.
 
 use super::StoreBench;
 use super::commit::closed_loop;

@@ -1,4 +1,4 @@
-//! `optik-bench store`: the embedded store, beside the disk it writes to and a real etcd.
+//! `optik-bench store`: the embedded store, compared with the disk it writes to and a real etcd.
 
 mod commit;
 mod disk;

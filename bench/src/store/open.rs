@@ -1,6 +1,6 @@
-//! How long a store takes to open, and what it occupies then.
+//! Open time of a store and memory after opening.
 //!
-//! Measured in a fresh process, so that nothing of the filling is counted.
+//! Measured in a fresh process, so that the memory of filling the store is not counted.
 
 use super::StoreBench;
 use super::range::fill;
@@ -33,7 +33,7 @@ pub(crate) async fn measure(
         let open = Options::directory(&directory);
         let store = Store::open(open).map_err(|cause| BenchError::new("cannot open", cause))?;
         fill(&store, *entries, options.value_bytes).await?;
-        // As after five quiet minutes: nothing but the state is kept.
+        // The state after five idle minutes: everything before the newest revision is compacted.
         let newest = store.snapshot().revision();
         let compacted = store.compact(newest).await;
         compacted.map_err(|cause| BenchError::new("cannot compact", cause))?;
@@ -73,7 +73,7 @@ fn in_a_fresh_process(directory: &Path) -> Result<OpenMeasurement, BenchError> {
         .map_err(|cause| BenchError::new("the fresh process said something else", cause))
 }
 
-/// Resident memory of this process in bytes; zero where the system does not say.
+/// Resident memory of this process in bytes; zero where the system does not report it.
 fn resident() -> u64 {
     status_bytes(std::process::id(), "VmRSS").unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! Reading a hundred thousand keys of a snapshot.
+//! Range reads: a hundred thousand keys of a snapshot.
 
 use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;

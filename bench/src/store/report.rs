@@ -1,4 +1,4 @@
-//! What was measured, shown while it is measured and again at the end.
+//! The report of `optik-bench store`, printed during the run and again at the end.
 
 use serde::Serialize;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! How long a commit takes to reach a thousand watches.
+//! Latency of a commit to a thousand watches.
 
 use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;
@@ -42,7 +42,7 @@ pub(crate) async fn measure(report: &mut StoreBenchReport) -> Result<(), BenchEr
     Ok(())
 }
 
-/// Microseconds from the moment each commit was sent to the moment it was seen here.
+/// Microseconds from the sending of each commit to its event on this watch.
 async fn watch(store: Store, clock: Arc<SystemClock>) -> Vec<u64> {
     let spec = WatchSpec {
         range: KeyRange::prefix("/registry/configmaps/"),

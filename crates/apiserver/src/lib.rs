@@ -1,5 +1,5 @@
-//! What a Kubernetes API request means: which objects it is about, what it does to
-//! them, and what the answer says. No sockets, no TLS, no HTTP framing.
+//! Request handling of the Kubernetes API server: which objects a request is about, what it does to
+//! them, and the response. No sockets, no TLS, no HTTP framing.
 
 mod admission;
 mod auth;
@@ -30,6 +30,6 @@ pub use crate::server::compute_pool::ComputePool;
 pub use crate::server::webhook_client::{
     WebhookCallError, WebhookRequest, WebhookResponse, WebhookTransport,
 };
-/// What services are given of.
+/// The address and port ranges from which services are allocated.
 pub use optik_builtin::service_allocation::ServiceRanges;
 pub use optik_catalog::{REGISTRY_PREFIX, custom_key_prefix, is_builtin, key_prefix};

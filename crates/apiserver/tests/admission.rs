@@ -1,4 +1,4 @@
-//! When a configuration of webhooks counts, and where a call goes.
+//! Webhook configurations: when they take effect, and which address is called.
 
 use bytes::Bytes;
 use futures::future::{BoxFuture, FutureExt, ready};
@@ -11,7 +11,7 @@ use optik_store::{KeyRange, Options, Origin, Put, Store, Txn};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
 
-/// Says no to everything, and remembers where it was asked.
+/// Denies everything and records the requests.
 #[derive(Clone, Default)]
 struct DenyingWebhook(Arc<Mutex<Vec<WebhookRequest>>>);
 
@@ -39,8 +39,7 @@ fn reviewed(call: &WebhookRequest, allowed: bool) -> WebhookResponse {
     }
 }
 
-/// Has nothing against it; but until it has said so, something else happens to the
-/// namespace.
+/// Allows everything, but changes the namespace before it responds.
 #[derive(Clone)]
 struct InterferingWebhook {
     store: Store,
@@ -100,7 +99,7 @@ async fn start(store: &Store) -> (ApiServer, DenyingWebhook) {
     (api, denier)
 }
 
-/// Nothing but the writes themselves, and no task that follows them.
+/// Writes only: no background task runs.
 #[tokio::test]
 async fn webhook_configuration_takes_effect_when_its_write_returns() {
     let store = Store::open(Options::ephemeral()).unwrap();
@@ -122,7 +121,7 @@ async fn webhook_configuration_takes_effect_when_its_write_returns() {
     store.close().await;
 }
 
-/// A namespace is there when a write begins, and is not when it would be stored.
+/// The namespace exists when the write begins, and does not when the object would be stored.
 #[tokio::test]
 async fn create_fails_when_namespace_is_deleted_during_admission() {
     const KEY: &str = "/registry/namespaces/here";
@@ -135,7 +134,7 @@ async fn create_fails_when_namespace_is_deleted_during_admission() {
     for (meanwhile, answer, made) in [
         (Txn::delete(KeyRange::one(KEY)), 404, 0),
         (Txn::put(Put::new(KEY, ending)), 403, 0),
-        // Another version of it that is as good.
+        // A new version of the namespace with unchanged content.
         (
             Txn::put(Put {
                 value: None,
@@ -165,7 +164,7 @@ async fn create_fails_when_namespace_is_deleted_during_admission() {
     }
 }
 
-/// Endpoints first, then the cluster address.
+/// Ready endpoints first, then the cluster IP.
 #[tokio::test]
 async fn webhook_service_resolves_to_ready_endpoints_then_cluster_ip() {
     let store = Store::open(Options::ephemeral()).unwrap();

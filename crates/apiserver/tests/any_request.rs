@@ -1,4 +1,4 @@
-//! Whatever is sent, there is an answer, and the server goes on.
+//! Random requests: each gets a response, and the server keeps running.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -8,8 +8,8 @@ use optik_store::{Options, Store};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 
-/// A 500 of ours that upstream answers with too: revisions that are no numbers, and
-/// objects that etcd would refuse.
+/// 500s that upstream sends, too: resourceVersions that are not numbers, and objects that etcd
+/// would reject.
 const EXPECTED_500_MESSAGES: &[&str] = &[
     "strconv.ParseUint",
     "resourceVersion should not be set",
@@ -127,7 +127,7 @@ fn request() -> impl Strategy<Value = ApiRequest> {
     )
 }
 
-/// Reads an answer to its end.
+/// Reads a response to its end.
 async fn read(body: ResponseBody) -> Vec<u8> {
     match body {
         ResponseBody::Whole(bytes) => bytes.to_vec(),
@@ -141,7 +141,7 @@ async fn read(body: ResponseBody) -> Vec<u8> {
 
 async fn check(api: &ApiServer, request: ApiRequest) {
     let told = format!("{request:?}");
-    // Of these upstream only says the code.
+    // For these, only upstream's status code is specified.
     let path = request.info.non_resource_path();
     let silent = path.is_some_and(|path| path.starts_with("/openapi/"));
     let response = api.handle(request).await;
@@ -164,10 +164,11 @@ async fn check(api: &ApiServer, request: ApiRequest) {
     }
 }
 
-/// Thousands of requests in a row on one server, which is as good as new afterwards.
+/// Thousands of requests in a row on one server, which works as before afterwards.
 #[test]
 fn arbitrary_requests_get_an_answer_and_no_unknown_500() {
-    // Time that nobody waits for passes at once: watches end, the future does not come.
+    // Paused time advances at once when every task waits: watches end, and a future revision is
+    // never reached.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .start_paused(true)

@@ -1,4 +1,4 @@
-//! An apply is of the kind of its endpoint, and is kept in the one stored form.
+//! Apply patches: checked against the endpoint's kind and stored in the storage version.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};

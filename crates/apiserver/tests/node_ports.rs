@@ -1,11 +1,11 @@
-//! Ports that an earlier version gave away are found, and not given away again.
+//! Node ports allocated by an earlier version are found and not allocated again.
 
 use http::{HeaderMap, HeaderValue, Method};
 use optik_apiserver::{ApiRequest, ApiServer};
 use optik_store::{KeyRange, Options, Origin, Put, Store, Txn};
 use serde_json::json;
 
-/// Where kube-apiserver keeps its map of bits; nothing of ours may lie there or below.
+/// Where kube-apiserver keeps its port bitmap; this server stores nothing there or below.
 const KUBE_APISERVER_NODE_PORTS: &str = "/registry/ranges/servicenodeports";
 
 async fn create_service(api: &ApiServer, name: &str, port: u32) -> u16 {

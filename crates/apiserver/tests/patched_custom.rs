@@ -1,5 +1,5 @@
-//! A patch of a custom resource is applied to what clients see of it: to the object as
-//! the definition of today makes it, not to the bytes of yesterday.
+//! Patches of custom resources apply to the object as served, normalized by the current CRD, not to
+//! the stored bytes.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -52,7 +52,7 @@ fn definition() -> Value {
 
 const THINGS: &str = "/apis/a.test/v1/namespaces/default/things";
 
-/// A server with a thing called `a`.
+/// A server with a custom resource `a`.
 async fn server() -> ApiServer {
     let store = Store::open(Options::ephemeral()).unwrap();
     let api = ApiServer::new(store.clone());
@@ -63,14 +63,14 @@ async fn server() -> ApiServer {
     let thing = json!({
         "apiVersion": "a.test/v1", "kind": "Thing", "metadata": {"name": "a"}, "spec": {},
     });
-    // Until it is established there is no such kind.
+    // Until the CRD is established the kind is not served.
     while send(&api, Method::POST, THINGS, JSON, &thing).await.0 != 201 {
         tokio::task::yield_now().await;
     }
     api
 }
 
-/// Upstream breaks the connection off here. WIRE-32.
+/// Upstream closes the connection here. WIRE-32.
 #[tokio::test]
 async fn custom_resource_rejects_protobuf_bodies() {
     let api = server().await;

@@ -1,5 +1,5 @@
-//! What is written besides an object stays with it, however the write goes: the time it has,
-//! and the addresses it holds.
+//! Data stored beside an object (its lease and its addresses) stays with it for every kind of
+//! write.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -55,7 +55,7 @@ fn brief(answer: &Value) -> String {
     answer.to_string().chars().take(400).collect()
 }
 
-/// So many that who manages which does not fit beside them.
+/// So many that managedFields do not fit beside them.
 fn many_finalizers() -> Vec<String> {
     (0..11_000)
         .map(|number| format!("example.com/{number:060}"))
@@ -136,7 +136,7 @@ async fn huge_grace_period_is_capped_at_the_last_rfc3339_second() {
         let (_, marked) = world.send(Method::DELETE, &path, &options).await;
         let end = &marked["metadata"]["deletionTimestamp"];
         assert_eq!(end, "9999-12-31T23:59:59Z", "{name}");
-        // It can be cut short from there.
+        // The deletion can be shortened from there.
         let options = json!({"gracePeriodSeconds": 5});
         let (_, cut) = world.send(Method::DELETE, &path, &options).await;
         let end = cut["metadata"]["deletionTimestamp"].as_str().unwrap();

@@ -1,4 +1,4 @@
-//! The built-in kinds, put together from the tables.
+//! The built-in kinds, built from the generated and the handwritten tables.
 
 use crate::resource::{
     ApiResource, ConnectTarget, ResponseKind, Scope, Subresource, SubresourceAction, Text, Verb,
@@ -6,7 +6,7 @@ use crate::resource::{
 };
 use crate::{field_selectors, generated, scale, strategy_options};
 
-/// A line of the generated table.
+/// A row of the generated table.
 pub(crate) struct Row {
     pub(crate) group: &'static str,
     pub(crate) version: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Row {
     pub(crate) singular: &'static str,
     pub(crate) kind: &'static str,
     pub(crate) scope: Scope,
-    /// What keys of its objects begin with; `None` if nothing is kept.
+    /// The prefix of the keys of its objects; `None` if it is not stored.
     pub(crate) key_prefix: Option<&'static str>,
     pub(crate) verbs: &'static [Verb],
     pub(crate) short_names: &'static [&'static str],
@@ -29,13 +29,13 @@ pub(crate) struct SubresourceRow {
     pub(crate) kind: [&'static str; 3],
 }
 
-/// Every built-in resource, groups and versions in the order of discovery.
+/// Returns every built-in resource; groups and versions are in discovery order.
 #[must_use]
 pub fn builtin() -> Vec<ApiResource> {
     generated::ROWS.iter().map(resource).collect()
 }
 
-/// Whether a resource of that name is built in, in any version.
+/// Whether a resource of this group and plural is built in, in any version.
 #[must_use]
 pub fn is_builtin(group: &str, plural: &str) -> bool {
     let mut rows = generated::ROWS.iter();
@@ -109,7 +109,7 @@ mod tests {
     use crate::key_prefix::REGISTRY_PREFIX;
     use std::collections::BTreeMap;
 
-    /// Two resources share a directory only if they are two faces of the same objects.
+    /// Two resources share a storage prefix only if they serve the same objects.
     #[test]
     fn builtin_storage_prefixes_do_not_collide() {
         let mut owners: BTreeMap<Text, Vec<String>> = BTreeMap::new();
@@ -126,9 +126,9 @@ mod tests {
         assert_eq!(shared, [&["events.", "events.events.k8s.io"]]);
     }
 
-    /// Objects of custom kinds are kept by group and plural, and their groups have a dot. So
-    /// a directory that could be theirs must be of a resource of just that name, which no
-    /// definition gets.
+    /// Custom objects are stored under group and plural, and their groups contain a dot. A built-in
+    /// prefix of that form must belong to the built-in resource of that group and plural, which no
+    /// CRD may define.
     #[test]
     fn custom_resource_storage_prefix_never_equals_builtin() {
         for resource in builtin() {
@@ -147,8 +147,7 @@ mod tests {
         ));
     }
 
-    /// Whoever is told what a request does is told the name of its path, so what a path does
-    /// must say which path it was.
+    /// Warnings and errors name an action by its subresource, so an action must identify its path.
     #[test]
     fn writing_subresources_have_distinct_actions() {
         let mut paths: BTreeMap<String, std::collections::BTreeSet<Text>> = BTreeMap::new();

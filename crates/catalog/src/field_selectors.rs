@@ -1,4 +1,4 @@
-//! What field selectors can ask about.
+//! The field selectors that each kind supports.
 
 use crate::resource::Text;
 use optik_object::Value;
@@ -9,25 +9,25 @@ use std::borrow::Cow;
 #[derive(Clone, Debug)]
 pub struct SelectableFields {
     pub rules: Cow<'static, [SelectableField]>,
-    /// `metadata.namespace` can be selected.
+    /// `metadata.namespace` is selectable.
     pub namespace: bool,
-    /// How an unknown field is refused.
+    /// The error for an unsupported field label.
     pub unknown: UnsupportedFieldLabel,
 }
 
 /// One selectable field.
 #[derive(Clone, Debug)]
 pub struct SelectableField {
-    /// As the selector spells it.
+    /// The label as the selector spells it.
     pub label: Text,
     pub paths: FieldPaths,
     pub shape: FieldValueKind,
 }
 
-/// Where the value is.
+/// The path of the field in the object.
 #[derive(Clone, Debug)]
 pub enum FieldPaths {
-    /// The second is tried if the first has none.
+    /// Alternative paths; the second is used if the first has no value.
     Static(&'static [&'static [&'static str]]),
     One(Vec<Text>),
 }
@@ -48,20 +48,20 @@ impl FieldPaths {
     }
 }
 
-/// What the value is made into; an absent one becomes the default.
+/// The conversion of a value to a string; an absent value becomes the default.
 #[derive(Clone, Copy, Debug)]
 pub enum FieldValueKind {
     Text(&'static str),
     Bool,
     Number,
-    /// Whatever it is, as it is printed.
+    /// Any scalar, as it is printed.
     Any,
-    /// Known by name, but always empty.
+    /// A supported label whose value is always empty.
     Never,
 }
 
 impl SelectableField {
-    /// The value to compare with.
+    /// Returns the value that the selector is compared with.
     #[must_use]
     pub fn value(&self, object: &Value) -> String {
         let found = self.paths.lookup(object);
@@ -164,7 +164,7 @@ const EVENT_CORE: &[SelectableField] = &[
     text("type", &[&["type"]]),
 ];
 
-// Events are kept in their core form, so both names read the same member.
+// Events are stored in their core form, so both names read the same field.
 const EVENT_GROUP: &[SelectableField] = &[
     text("regarding.kind", &[&["involvedObject", "kind"]]),
     text("regarding.namespace", &[&["involvedObject", "namespace"]]),
@@ -217,7 +217,7 @@ const RESOURCE_SLICE: &[SelectableField] = &[
     text("spec.driver", &[&["spec", "driver"]]),
 ];
 
-/// What can be selected of a built-in kind.
+/// Returns the selectable fields of a built-in kind.
 #[must_use]
 pub fn selectable_fields(group: &str, plural: &str) -> SelectableFields {
     let (rules, namespace) = match (group, plural) {

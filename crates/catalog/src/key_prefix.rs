@@ -1,12 +1,12 @@
-//! Where objects are kept: what their keys begin with.
+//! The storage key prefixes of resources.
 
 use crate::generated::ROWS;
 
-/// What keys of all objects begin with.
+/// The prefix of the keys of all objects.
 pub const REGISTRY_PREFIX: &str = "/registry/";
 
-/// Where node ports of services were kept until version 0.1. kube-apiserver keeps a bit map
-/// at this key without the slash.
+/// The prefix under which node ports of services were stored until version 0.1. kube-apiserver
+/// stores a bitmap at this key without the slash.
 pub const LEGACY_NODE_PORTS_PREFIX: &str = "/registry/ranges/servicenodeports/";
 
 /// What keys of the objects of a built-in resource begin with: `/registry/minions/` for
@@ -37,13 +37,13 @@ pub const fn key_prefix(group: &str, plural: &str) -> &'static str {
     panic!("no stored resource of that name is built in");
 }
 
-/// What keys of the objects of a custom resource begin with.
+/// Returns the key prefix of the objects of a custom resource.
 #[must_use]
 pub fn custom_key_prefix(group: &str, plural: &str) -> String {
     format!("{REGISTRY_PREFIX}{group}/{plural}/")
 }
 
-/// `==` for constants.
+/// `==` in constant functions.
 const fn is_same(left: &str, right: &str) -> bool {
     let (left, right) = (left.as_bytes(), right.as_bytes());
     if left.len() != right.len() {

@@ -1,9 +1,9 @@
-//! The kinds a server serves, as data: names, scope, verbs, subresources, where their
-//! objects are kept, and the few ways in which kinds differ from each other.
+//! The catalog of served resources, as data: names, scope, verbs, subresources, storage prefix, and
+//! per-kind options.
 //!
-//! Names come from a generated table (`cargo xtask catalog`), behaviour from tables
-//! written by hand in [`behaviour`](mod@behaviour) and [`fields`](mod@fields). A custom
-//! kind is the same [`ApiResource`], made at run time.
+//! `cargo xtask catalog` generates the table of names. The handwritten tables are in
+//! [`strategy_options`](mod@strategy_options) and [`field_selectors`](mod@field_selectors). A
+//! custom resource (CRD) is the same [`ApiResource`], built at run time.
 
 mod builtin;
 mod field_selectors;

@@ -1,7 +1,7 @@
-//! The messages of the built-in kinds.
+//! Protobuf message descriptors of the built-in kinds.
 //!
-//! The table is made by `cargo xtask protobuf`; [`optik_object::protobuf`] says how to
-//! read it.
+//! `cargo xtask protobuf` generates the table; [`optik_object::protobuf`] encodes and decodes with
+//! it.
 
 #[cfg(test)]
 mod sample;
@@ -11,11 +11,11 @@ mod tests;
 use optik_object::protobuf::MessageTable;
 use std::sync::OnceLock;
 
-/// The messages of every built-in kind, their lists, and what all groups share.
-/// The first call reads the table, which takes about a millisecond.
+/// Returns the messages of every built-in kind, their lists, and the messages shared by all groups.
+/// The first call parses the table, which takes about a millisecond.
 ///
 /// # Panics
-/// Never: the table is fixed, and a test has read it.
+/// Never: the table is constant, and a test parses it.
 #[must_use]
 pub fn messages() -> &'static MessageTable {
     static MESSAGES: OnceLock<MessageTable> = OnceLock::new();

@@ -1,4 +1,4 @@
-//! One resource in one version, as requests and discovery see it.
+//! An API resource in one version, as request handlers and discovery use it.
 
 use crate::field_selectors::SelectableFields;
 use crate::scale::ScaleMapping;
@@ -7,7 +7,7 @@ use optik_object::ResourceName;
 pub use optik_object::Verb;
 use std::borrow::Cow;
 
-/// Borrowed for built-in kinds, owned for kinds made at run time.
+/// A string that is borrowed for built-in kinds and owned for custom kinds.
 pub type Text = Cow<'static, str>;
 
 #[derive(Clone, Debug)]
@@ -28,20 +28,20 @@ pub struct ApiResource {
     pub subresources: Vec<Subresource>,
     /// `DeploymentList`
     pub list_kind: Text,
-    /// In the order of discovery.
+    /// The verbs in discovery order.
     pub verb_order: &'static [Verb],
-    /// What keys of its objects begin with: `/registry/configmaps/`. `None` if nothing is
-    /// kept, as for reviews.
+    /// The prefix of the keys of its objects, for example `/registry/configmaps/`. `None` if it is
+    /// not stored, as for reviews.
     pub key_prefix: Option<Text>,
     pub strategy_options: StrategyOptions,
     pub selectable_fields: SelectableFields,
-    /// What its `scale` shows, if it has one.
+    /// The field mapping of its `scale` subresource, if it has one.
     pub scale: Option<ScaleMapping>,
-    /// What a table shows besides the name, as a definition says; empty for built-in kinds.
+    /// `additionalPrinterColumns` of a CRD; empty for built-in kinds.
     pub columns: Vec<PrinterColumn>,
 }
 
-/// A column of a table that is filled from a path of the object.
+/// A printer column, filled from a JSON path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrinterColumn {
     pub name: Text,
@@ -66,53 +66,53 @@ pub struct Subresource {
     pub name: Text,
     pub verbs: Verbs,
     pub action: SubresourceAction,
-    /// What it answers with.
+    /// The kind of its responses.
     pub kind: ResponseKind,
 }
 
-/// What a subresource does.
+/// The operation of a subresource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubresourceAction {
-    /// Changes `status`.
+    /// Updates `status`.
     Status,
-    /// Approves a request for a certificate, or denies it.
+    /// Approves or denies a CertificateSigningRequest.
     Approve,
-    /// Empties the finalizers of `spec`.
+    /// Updates `spec.finalizers`.
     Finalize,
-    /// Shows and changes the number of replicas.
+    /// Reads and updates the number of replicas.
     Scale,
-    /// Gives a pod to a node.
+    /// Assigns a pod to a node.
     Bind,
-    /// Takes a pod away if its budget allows that.
+    /// Evicts a pod if its disruption budget allows it.
     Evict,
-    /// Adds containers for a look inside.
+    /// Adds ephemeral containers.
     EphemeralContainers,
-    /// Changes what containers may use.
+    /// Changes the resources of containers.
     Resize,
-    /// Makes a token for a service account.
+    /// Issues a token for a service account.
     Token,
-    /// Asks for something that runs on a node.
+    /// Connects to something that runs on a node.
     Connect(ConnectTarget),
-    /// Shows the object itself; writes to it are not served yet.
+    /// Reads the whole object; writes are not served.
     ReadOnly,
-    /// Not served yet.
+    /// Not served.
     Unserved,
 }
 
-/// What on a node is asked for.
+/// The target of a connect request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectTarget {
-    /// What a container said.
+    /// The log of a container.
     Log,
-    /// A program in a container.
+    /// A process in a container.
     ExecOrAttach,
     /// A port of a pod.
     PortForward,
-    /// HTTP behind an object.
+    /// HTTP proxied to an object.
     Proxy,
 }
 
-/// A kind; an empty group and version are those of the resource.
+/// A kind; an empty group and version mean those of the resource.
 #[derive(Clone, Debug)]
 pub struct ResponseKind {
     pub group: Text,
@@ -145,7 +145,7 @@ impl Verbs {
         self.iter_as(&Verb::ALL)
     }
 
-    /// In another order.
+    /// Iterates over the verbs in the given order.
     pub fn iter_as(self, order: &'static [Verb]) -> impl Iterator<Item = Verb> {
         order
             .iter()
@@ -155,7 +155,7 @@ impl Verbs {
 }
 
 impl ApiResource {
-    /// What errors call it.
+    /// Returns the name of the resource in error messages.
     #[must_use]
     pub fn name(&self) -> ResourceName<'_> {
         ResourceName {

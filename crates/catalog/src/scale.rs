@@ -1,33 +1,33 @@
-//! Where kinds keep what their subresource `scale` shows.
+//! The field paths that the `scale` subresource of a kind maps to.
 
 use crate::field_selectors;
 use crate::resource::{ApiResource, Scope, Text, Verb, Verbs};
 use crate::strategy_options::StrategyOptions;
 
-/// Names of members, from the object down to a value.
+/// The member names from the object down to a field.
 pub type FieldSegments = Vec<Text>;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScaleMapping {
-    /// How many there should be: `spec.replicas`.
+    /// The desired replicas, for example `spec.replicas`.
     pub replicas: FieldSegments,
-    /// What it means if that is not there; `None`: then there is no scale to show.
+    /// The value of an absent `replicas` field; `None`: an object without it has no scale.
     pub unset: Option<i64>,
-    /// How many there are: `status.replicas`.
+    /// The observed replicas, for example `status.replicas`.
     pub observed: FieldSegments,
     pub selector: ScaleSelector,
 }
 
-/// Which pods are counted.
+/// The label selector of the counted pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ScaleSelector {
-    /// The kind does not say.
+    /// The kind has no selector.
     None,
-    /// A text that is shown as it is.
+    /// A string field with a serialized selector, shown unchanged.
     Text(FieldSegments),
-    /// Labels and their values.
+    /// A map of label names to values.
     Labels(FieldSegments),
-    /// `matchLabels` and `matchExpressions`.
+    /// A label selector with `matchLabels` and `matchExpressions`.
     Selector(FieldSegments),
 }
 
@@ -35,7 +35,7 @@ fn path(names: [&'static str; 2]) -> FieldSegments {
     names.map(Text::from).to_vec()
 }
 
-/// The built-in kinds that can be scaled keep it all in the same places.
+/// Returns the mapping of a built-in kind; all scalable ones use the same replica fields.
 pub(crate) fn for_resource(plural: &str) -> ScaleMapping {
     let selector = path(["spec", "selector"]);
     ScaleMapping {
@@ -49,7 +49,7 @@ pub(crate) fn for_resource(plural: &str) -> ScaleMapping {
     }
 }
 
-/// The kind that `scale` speaks. There are no such objects: each is a view of another.
+/// Returns the kind `Scale`. It is never stored: each object is a view of another object.
 #[must_use]
 pub fn scale() -> ApiResource {
     ApiResource {

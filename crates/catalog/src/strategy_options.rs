@@ -1,161 +1,160 @@
-//! How kinds differ where the API treats them differently.
+//! Per-kind behaviour of built-in kinds, as upstream's registry strategies define it.
 //!
-//! Every list here is short and names exceptions; what is not named behaves like a
-//! ConfigMap.
+//! The tables name exceptions only; a kind that is not named behaves like a ConfigMap.
 
 use optik_object::COST_MAX;
 
-/// What a handler needs to know about a kind beyond its names.
+/// Options of a resource that a request handler needs besides its names.
 #[derive(Clone, Debug)]
 pub struct StrategyOptions {
     pub name: NameRule,
-    /// An update may leave out the revision it is based on.
+    /// An update may omit `metadata.resourceVersion`.
     pub unconditional_update: bool,
-    /// A PUT of an object that does not exist makes it.
+    /// A PUT of an object that does not exist creates it.
     pub create_on_update: bool,
-    /// A delete answers with the object instead of a `Status`.
+    /// A delete returns the object instead of a `Status`.
     pub delete_returns_object: bool,
     pub generation: GenerationRule,
     pub status: StatusRule,
     pub grace: GracefulDeletion,
     pub finalization: Finalization,
-    /// Dependents are orphaned unless the client says otherwise.
+    /// The default propagation policy of a delete is `Orphan`.
     pub orphans_by_default: bool,
-    /// Reads behave as if they came from a watch cache; only events do not.
+    /// Reads behave as if served from a watch cache; false only for events.
     pub cached: bool,
     pub special_kind: SpecialKind,
-    /// A question that is posted and answered, and of which nothing is kept.
+    /// The kind of review (for example a SubjectAccessReview): created, answered and never stored.
     pub review_kind: Option<ReviewKind>,
-    /// Nothing is kept of it either, because it stands for something else.
+    /// A resource that is not stored because it stands for another one.
     pub virtual_resource: Option<VirtualResource>,
-    /// Finalizers need no domain.
+    /// Finalizer names need no domain.
     pub unqualified_finalizers: bool,
-    /// The metadata of a new object is only looked at if there is nothing else to complain
-    /// of: the rules of the kind do not mention it.
+    /// The metadata of a new object is validated only if nothing else is invalid, because the
+    /// validation of the kind does not include it.
     pub validate_metadata_last: bool,
-    /// The version that discovery names the storage after, if another.
+    /// The version from which discovery computes `storageVersionHash`, if it is not the served one.
     pub storage_hash_version: Option<&'static str>,
-    /// What every request is told.
+    /// A warning sent with the response to every request.
     pub deprecation_warning: Option<&'static str>,
-    /// What is told to who deletes an object without a word about its dependents.
+    /// A warning sent with a delete that does not set a propagation policy.
     pub orphan_warning: Option<&'static str>,
-    /// Seconds after which an object is gone.
+    /// Seconds after which an object expires.
     pub ttl_seconds: Option<u32>,
-    /// What an object may cost, in units of `optik_object::cost`.
+    /// The largest cost of an object, in units of `optik_object::cost`.
     pub cost_max: usize,
 }
 
-/// What a kind does that data cannot say.
+/// Kinds with an effect on the server that the tables cannot express.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SpecialKind {
     None,
-    /// It defines other kinds.
+    /// `CustomResourceDefinition`.
     CustomResourceDefinition,
-    /// It allows things.
+    /// `Role`, `ClusterRole`.
     Role,
-    /// It says to whom a role allows things.
+    /// `RoleBinding`, `ClusterRoleBinding`.
     Binding,
-    /// It says who is asked about writes.
+    /// `MutatingWebhookConfiguration`, `ValidatingWebhookConfiguration`.
     Webhooks,
-    /// It says what writes must be, in a language of its own.
+    /// Admission policies and their bindings, which hold CEL expressions.
     Policies,
-    /// It names a group that is served.
+    /// `APIService`.
     ApiService,
 }
 
-/// What is asked.
+/// The kinds of reviews.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReviewKind {
-    /// Whether somebody may do something.
+    /// `SubjectAccessReview`: whether a user may do something.
     SubjectAccessReview,
-    /// The same within a namespace.
+    /// `LocalSubjectAccessReview`: a SubjectAccessReview within a namespace.
     LocalSubjectAccessReview,
-    /// Whether one may oneself.
+    /// `SelfSubjectAccessReview`: whether the caller may do something.
     SelfSubjectAccessReview,
-    /// What one may do in a namespace.
+    /// `SelfSubjectRulesReview`: the rules that apply to the caller in a namespace.
     SelfSubjectRulesReview,
-    /// Who one is.
+    /// `SelfSubjectReview`: the caller's user info.
     SelfSubjectReview,
-    /// Whose token it is.
+    /// `TokenReview`: the user that a token authenticates.
     TokenReview,
 }
 
-/// What a kind stands for.
+/// The meaning of a resource that is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VirtualResource {
-    /// A pod that is given to a node: the old way to do it.
+    /// `Binding`: assigns a pod to a node; superseded by `pods/binding`.
     Binding,
-    /// What the server needs, and how it is.
+    /// `ComponentStatus`: the health of the components that the server needs.
     ComponentStatus,
 }
 
-/// What may be a name.
+/// Validation of `metadata.name`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     DnsSubdomain,
     DnsLabel,
-    /// Anything that can stand in a URL.
+    /// Any valid URL path segment.
     PathSegment,
 }
 
-/// When `metadata.generation` counts.
+/// The changes that increment `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationRule {
-    /// The server leaves it alone.
+    /// The server does not set it.
     Untouched,
-    /// 1 for ever.
+    /// Always 1.
     Fixed,
-    /// Anything but metadata has changed.
+    /// Any change outside metadata.
     Content,
-    /// Anything but metadata and status has changed.
+    /// Any change outside metadata and status.
     Spec,
-    /// The same, but a new object keeps what it came with.
+    /// As `Spec`, but a new object keeps the generation that the client sent.
     SpecOnUpdate,
-    /// That, or annotations.
+    /// As `Spec`, and changes of annotations.
     SpecOrAnnotations,
-    /// That, or labels.
+    /// As `Spec`, and changes of labels.
     SpecOrLabels,
 }
 
-/// Who may write `status`.
+/// How `status` is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusRule {
-    /// There is none, or it is ordinary data.
+    /// There is no status subresource: no `status`, or `status` is ordinary data.
     None,
-    /// Only the subresource changes it.
+    /// Only writes through the status subresource change `status`.
     Split {
-        /// What a new object has, as JSON; empty for nothing, `None` keeps what the client
-        /// sent.
+        /// The status of a new object as JSON; empty for none. `None` keeps the status that the
+        /// client sent.
         initial: Option<&'static str>,
-        /// What a write through the subresource cannot change.
+        /// Metadata that a status update cannot change.
         keeps: StatusMetadataReset,
     },
 }
 
-/// Metadata that a status write leaves as it is.
+/// Metadata that a status update resets to the stored value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StatusMetadataReset {
     Nothing,
     Labels,
     OwnerReferences,
-    /// Labels, annotations, finalizers, owner references.
+    /// Labels, annotations, finalizers and owner references.
     All,
 }
 
-/// Whether a deletion gives the object time.
+/// Whether a deletion has a grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GracefulDeletion {
     None,
-    /// `spec.terminationGracePeriodSeconds`, once something runs.
+    /// `spec.terminationGracePeriodSeconds`, once the pod is running.
     Pod,
 }
 
-/// What else stands between a deletion and the end.
+/// Finalizers that defer the removal of a deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finalization {
-    /// Finalizers of the metadata.
+    /// `metadata.finalizers`.
     Metadata,
-    /// Finalizers of `spec` as well, emptied through `/finalize`.
+    /// `metadata.finalizers` and `spec.finalizers`; the latter are emptied through `/finalize`.
     Spec,
 }
 
@@ -186,11 +185,11 @@ impl Default for StrategyOptions {
     }
 }
 
-/// Forty thousand maps, or as many members as fit into the store. A write holds two or three
-/// copies of an object at a time, and so much for each.
+/// The cost of 40,000 maps, or of as many members as fit into the store. A write holds two or three
+/// copies of an object at a time, each of up to this cost.
 const OBJECT_COST_MAX: usize = COST_MAX / 2;
 
-/// The behaviour of a built-in kind.
+/// Returns the options of a built-in resource.
 pub(crate) fn for_resource(group: &str, plural: &str, has_status: bool) -> StrategyOptions {
     let is_in = |list: &[&str]| list.contains(&plural);
     StrategyOptions {
@@ -274,8 +273,7 @@ pub(crate) fn for_resource(group: &str, plural: &str, has_status: bool) -> Strat
             _ => None,
         },
         cost_max: match plural {
-            // The longest that people publish have forty thousand maps, and more in the
-            // record of their managers.
+            // The largest published definitions have 40,000 maps, and more in their managedFields.
             "customresourcedefinitions" => COST_MAX,
             _ => OBJECT_COST_MAX,
         },
@@ -292,7 +290,7 @@ const UNQUALIFIED_FINALIZERS: &[&str] = &[
     "runtimeclasses",
 ];
 
-/// An hour.
+/// One hour.
 const EVENT_TTL_SECONDS: u32 = 3600;
 
 const CONDITIONAL_UPDATE_ONLY: &[&str] = &[

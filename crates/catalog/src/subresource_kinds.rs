@@ -1,9 +1,9 @@
-//! What subresources speak that are only posted to.
+//! Kinds of subresources that only accept POST: `TokenRequest` and `Eviction`.
 
 use crate::resource::ApiResource;
 use crate::scale::scale;
 
-/// The kind of a request for a token. There are no such objects: each is an answer.
+/// Returns the kind `TokenRequest`. It is never stored.
 #[must_use]
 pub fn token_request() -> ApiResource {
     ApiResource {
@@ -16,7 +16,7 @@ pub fn token_request() -> ApiResource {
     }
 }
 
-/// The kind of a request to take a pod away. Nothing is kept of it, either.
+/// Returns the kind `Eviction`. It is never stored.
 #[must_use]
 pub fn eviction() -> ApiResource {
     ApiResource {

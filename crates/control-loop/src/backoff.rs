@@ -1,13 +1,12 @@
 use optik_platform::Entropy;
 use std::time::Duration;
 
-/// How long a key waits after it could not be reconciled. The wait doubles with each
-/// failure in a row.
+/// Exponential backoff of a key: the delay doubles with each consecutive failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackoffOptions {
-    /// The longest wait after the first failure.
+    /// The longest delay after the first failure.
     pub first: Duration,
-    /// The longest wait of all.
+    /// The upper bound of all delays.
     pub max: Duration,
 }
 
@@ -21,8 +20,8 @@ impl Default for BackoffOptions {
 }
 
 impl BackoffOptions {
-    /// The wait after so many failures before this one. Half of it is left to chance, so
-    /// that keys that failed together are not retried together.
+    /// Returns the delay after this many earlier failures. Half of it is random, so that keys that
+    /// failed together are not retried together.
     pub(crate) fn wait(&self, failures: u32, entropy: &dyn Entropy) -> Duration {
         let factor = 2_u32.saturating_pow(failures.min(31));
         let longest = self.first.saturating_mul(factor).min(self.max);

@@ -8,27 +8,26 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// So many batches of events are handed over in a row, then a key gets its turn. Only a
-/// stream without an end gets there: work is based on all events if it can be.
+/// Number of event batches in a row after which a key is reconciled. Only an endless stream of
+/// events reaches it: reconciliation uses all available events if possible.
 const EVENTS_BEFORE_WORK_MAX: u32 = 1024;
-/// So many, then other tasks get theirs.
+/// Number of event batches in a row after which the loop yields to other tasks.
 const EVENTS_BEFORE_YIELD: u32 = 16;
 
-/// What a controller has to do next.
+/// The next step of a controller.
 #[derive(Debug)]
 pub enum Step<K> {
-    /// Forget what is known, and begin with this state. The queue is empty.
+    /// Discard the known state and start from this one. The queue is empty.
     Resync(Snapshot),
-    /// Take in what happened.
+    /// Process these events.
     Changes(WatchBatch),
-    /// Reconcile these keys, and say how that ended: [`ControlLoop::finish`].
+    /// Reconcile these keys, then call [`ControlLoop::finish`] for each.
     Work(Vec<K>),
 }
 
-/// What a controller follows, and the keys it has to reconcile.
+/// A list-watch and a work queue.
 ///
-/// Events come before work: a key is reconciled when everything that had happened by then
-/// is known.
+/// Events take precedence over work: a key is reconciled after all events so far were processed.
 #[derive(Debug)]
 pub struct ControlLoop<K> {
     list_watch: ListWatch,
@@ -36,11 +35,11 @@ pub struct ControlLoop<K> {
     started: Instant,
     work_max: usize,
     batch_delay: Option<Duration>,
-    /// Batches of events since a key had its turn.
+    /// Event batches since a key was reconciled.
     events_in_a_row: u32,
-    /// Whether other tasks have waited long enough.
+    /// Whether the loop must yield to other tasks.
     is_yield_due: bool,
-    /// Whether there was an event since the last pause.
+    /// Whether an event arrived since the last batch delay.
     is_pause_due: bool,
 }
 
@@ -59,31 +58,29 @@ impl<K: Clone + Ord> ControlLoop<K> {
         }
     }
 
-    /// Waits so long after failures.
+    /// Sets the backoff after failures.
     #[must_use]
     pub fn with_backoff(mut self, backoff: BackoffOptions) -> Self {
         self.queue = WorkQueue::new(backoff, Arc::new(SystemEntropy));
         self
     }
 
-    /// Hands over up to so many keys at once, for a controller that reconciles them
-    /// concurrently.
+    /// Sets how many keys a step may hold, for a controller that reconciles them concurrently.
     #[must_use]
     pub fn with_work_max(mut self, keys: usize) -> Self {
         self.work_max = keys;
         self
     }
 
-    /// Pauses after events that led to no work. A controller that watches much more than it
-    /// acts upon would be woken by every write to a busy store.
+    /// Sets the delay after events that led to no work. Otherwise every write to a busy store wakes
+    /// a controller that watches much more than it acts upon.
     #[must_use]
     pub fn with_batch_delay(mut self, delay: Duration) -> Self {
         self.batch_delay = Some(delay);
         self
     }
 
-    /// Waits for what is to be done next; `None` when the store has stopped. Dropping the
-    /// future loses nothing.
+    /// Waits for the next step; `None` when the store has stopped. Cancel-safe.
     pub async fn next(&mut self) -> Option<Step<K>> {
         loop {
             if self.is_yield_due {
@@ -99,7 +96,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
                 return Some(Step::Work(keys));
             }
             if std::mem::take(&mut self.events_in_a_row) >= EVENTS_BEFORE_WORK_MAX {
-                // No key was there to take its turn.
+                // No key was due.
                 continue;
             }
             if let Some(delay) = self.batch_delay.filter(|_| self.is_pause_due) {
@@ -113,7 +110,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
         }
     }
 
-    /// An event that is there already, unless it is the turn of a key.
+    /// Returns a pending event, unless a key must be reconciled first.
     async fn poll_event(&mut self) -> Poll<Option<ListWatchEvent>> {
         if self.events_in_a_row >= EVENTS_BEFORE_WORK_MAX {
             return Poll::Pending;
@@ -121,7 +118,7 @@ impl<K: Clone + Ord> ControlLoop<K> {
         poll_fn(|cx| Poll::Ready(self.list_watch.poll_next(cx))).await
     }
 
-    /// Waits for an event or for a key to be due. `None` if it is a key.
+    /// Waits for an event or for a key to be due; `None` if a key is due.
     async fn wait(&mut self) -> Option<Option<ListWatchEvent>> {
         let started = self.started;
         let due = self.queue.next_due();
@@ -156,29 +153,29 @@ impl<K: Clone + Ord> ControlLoop<K> {
         Monotonic::default().plus(self.started.elapsed())
     }
 
-    /// A key to be reconciled now.
+    /// Enqueues a key now.
     pub fn add(&mut self, key: K) {
         self.queue.add(key);
     }
 
-    /// A key to be reconciled after `delay`, unless it is queued for an earlier time.
+    /// Enqueues a key after `delay`, unless it is queued for an earlier time.
     pub fn add_after(&mut self, key: K, delay: Duration) {
         let time = self.now().plus(delay);
         self.queue.add_at(key, time);
     }
 
-    /// A key to be reconciled when `delay` has passed since the last call for it.
+    /// Enqueues a key when `delay` has passed since the last call for it.
     pub fn debounce(&mut self, key: K, delay: Duration) {
         let time = self.now().plus(delay);
         self.queue.postpone(key, time);
     }
 
-    /// A key that there is no reason to reconcile any more.
+    /// Removes a key from the queue.
     pub fn forget(&mut self, key: &K) {
         self.queue.forget(key);
     }
 
-    /// What became of a key that was handed over as work.
+    /// Records the outcome of a key of [`Step::Work`].
     pub fn finish(&mut self, key: K, outcome: Outcome<K>) {
         let now = self.now();
         self.queue.finish(key, outcome, now);

@@ -2,8 +2,8 @@ use crate::control_loop::{ControlLoop, Step};
 use crate::work_queue::Outcome;
 use optik_store::{KeyRange, Store};
 
-/// Reconciles everything at once: first, and after every change below one of the
-/// prefixes, for as long as it is polled, or until the store stops.
+/// Runs a full reconciliation at the start and after every change below one of the prefixes, until
+/// the future is dropped or the store stops.
 pub async fn reconcile_on_change<F: Future<Output = Outcome<()>>>(
     store: &Store,
     prefixes: &[&str],

@@ -1,4 +1,5 @@
-//! Which keys are reconciled next. No clock and no tasks: the caller says what time it is.
+//! The work queue: which keys are reconciled next. It has no clock and no tasks; callers pass the
+//! time.
 
 use crate::backoff::BackoffOptions;
 use optik_platform::{Entropy, Monotonic};
@@ -7,21 +8,21 @@ use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How the attempt to reconcile a key ended.
+/// The result of reconciling a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome<K> {
-    /// There is nothing to do until something changes.
+    /// Nothing remains to be done until something changes.
     Done,
-    /// As `Done`, and these have to be reconciled now.
+    /// As `Done`, and enqueues these keys now.
     Enqueue(Vec<K>),
-    /// It waits for something that no event tells of.
+    /// Requeue for changes that no watch reports, such as time.
     RequeueAfter(Duration),
-    /// It failed: again after a back-off.
+    /// Failed: requeue with backoff.
     Retry,
 }
 
 impl<K> Outcome<K> {
-    /// `Done` if nothing is left to do, or else `Retry`.
+    /// Returns `Done` if `done`, otherwise `Retry`.
     #[must_use]
     pub fn done_if(done: bool) -> Self {
         match done {
@@ -31,19 +32,19 @@ impl<K> Outcome<K> {
     }
 }
 
-/// Keys to be reconciled, each at most once, now or later.
+/// A work queue of distinct keys, each due now or later.
 ///
-/// Ready keys are taken in their order, and after the last one from the beginning: none
-/// has to wait for keys that come again and again.
+/// Ready keys are taken round-robin in key order, so that keys which are enqueued continuously
+/// cannot starve others.
 #[derive(Debug)]
 pub struct WorkQueue<K> {
     ready: BTreeSet<K>,
     /// The key that was taken last.
     cursor: Option<K>,
-    /// The same keys by time and by key. None of them is ready.
+    /// The delayed keys by time and by key. None of them is ready.
     delayed: BTreeSet<(Monotonic, K)>,
     due: BTreeMap<K, Monotonic>,
-    /// Failures in a row, of keys that have failed.
+    /// Consecutive failures by key.
     failures: BTreeMap<K, u32>,
     backoff: BackoffOptions,
     entropy: Arc<dyn Entropy>,
@@ -63,13 +64,13 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// A key to be reconciled now, even if it had to wait.
+    /// Enqueues a key now, even if it was delayed.
     pub fn add(&mut self, key: K) {
         self.remove_delayed(&key);
         self.ready.insert(key);
     }
 
-    /// A key to be reconciled at `time`, or before if it is queued for an earlier time.
+    /// Enqueues a key at `time`, unless it is queued for an earlier time.
     pub fn add_at(&mut self, key: K, time: Monotonic) {
         let is_earlier = self.due.get(&key).is_some_and(|due| *due <= time);
         if !is_earlier && !self.ready.contains(&key) {
@@ -77,7 +78,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// A key to be reconciled at `time`, and not before.
+    /// Enqueues a key at `time` and not before.
     pub fn postpone(&mut self, key: K, time: Monotonic) {
         self.ready.remove(&key);
         self.remove_delayed(&key);
@@ -91,14 +92,14 @@ impl<K: Clone + Ord> WorkQueue<K> {
         }
     }
 
-    /// A key that there is no reason to reconcile any more.
+    /// Removes a key.
     pub fn forget(&mut self, key: &K) {
         self.ready.remove(key);
         self.remove_delayed(key);
         self.failures.remove(key);
     }
 
-    /// Forgets every key.
+    /// Removes every key.
     pub fn clear(&mut self) {
         self.ready.clear();
         self.delayed.clear();
@@ -106,8 +107,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         self.failures.clear();
     }
 
-    /// Takes up to `max` keys that are due. Each has to be given back to
-    /// [`WorkQueue::finish`].
+    /// Takes up to `max` due keys. Each must be passed to [`WorkQueue::finish`].
     pub fn take(&mut self, max: usize, now: Monotonic) -> Vec<K> {
         self.promote_due(now);
         let mut keys = Vec::new();
@@ -145,7 +145,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         Some(key)
     }
 
-    /// What became of a key that was taken.
+    /// Records the outcome of a taken key.
     pub fn finish(&mut self, key: K, outcome: Outcome<K>, now: Monotonic) {
         if outcome != Outcome::Retry {
             self.failures.remove(&key);
@@ -173,7 +173,7 @@ impl<K: Clone + Ord> WorkQueue<K> {
         !self.ready.is_empty() || self.next_due().is_some_and(|due| due <= now)
     }
 
-    /// When the first key that has to wait is due.
+    /// Returns when the first delayed key is due.
     #[must_use]
     pub fn next_due(&self) -> Option<Monotonic> {
         self.delayed.first().map(|(due, _)| *due)

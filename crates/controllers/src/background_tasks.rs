@@ -1,4 +1,4 @@
-//! What every API server runs beside requests, whichever controllers were chosen.
+//! Background tasks that every API server runs, whichever controllers are enabled.
 
 use crate::compaction::run_compaction;
 use crate::run_crd_finalizer;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 type StartTask = fn(ApiServer, Store) -> BoxFuture<'static, ()>;
 
-/// Without those that serve, requests are judged by what is no longer stored.
+/// Serving tasks; without them requests would be authorized and admitted by outdated objects.
 const BACKGROUND_TASKS: &[(Task, StartTask)] = &[
     (Task::serving("admission"), |api, store| {
         run_admission_refresh(api, store).boxed()
@@ -37,7 +37,7 @@ const BACKGROUND_TASKS: &[(Task, StartTask)] = &[
     }),
 ];
 
-/// Follows what is stored about kinds, roles and admission.
+/// Starts the watches on stored CRDs, RBAC objects and admission configuration.
 pub fn start_background_tasks(supervisor: &Supervisor, api: &ApiServer, store: &Store) {
     for (task, start) in BACKGROUND_TASKS.iter().copied() {
         let (api, store) = (api.clone(), store.clone());
@@ -45,7 +45,7 @@ pub fn start_background_tasks(supervisor: &Supervisor, api: &ApiServer, store: &
     }
 }
 
-/// Compacts the store again and again.
+/// Starts periodic compaction of the store.
 pub fn start_compaction(
     supervisor: &Supervisor,
     store: &Store,

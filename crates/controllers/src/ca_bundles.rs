@@ -18,15 +18,15 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 pub(crate) const CA_BUNDLES_PREFIX: &str = "/optik/authorities/";
-/// How long what a server notes outlives it.
+/// TTL of the lease of a server's CA entries after the server is gone.
 const CA_LEASE_TTL: Duration = Duration::from_secs(3600);
 const RENEW_INTERVAL: Duration = Duration::from_secs(600);
-/// How soon it is tried again when store unavailable.
+/// Retry delay while the store is unavailable.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// What an authority is for.
+/// The purpose of a CA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CaPurpose {
     Server,
@@ -43,25 +43,25 @@ impl CaPurpose {
     }
 }
 
-/// The authorities of one server, as PEM. They may change while it runs.
+/// The CA bundles of one server, as PEM. They may change while it runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CaBundles {
-    /// Whom its clients must trust.
+    /// The CA that signs the serving certificate.
     pub server: String,
-    /// Whom it believes about its clients.
+    /// The CA that verifies client certificates.
     pub client: String,
 }
 
-/// Completes when they have changed.
+/// Completes when the bundles have changed.
 pub(crate) async fn changed(own: &mut watch::Receiver<CaBundles>) {
     if own.changed().await.is_err() {
-        // Nobody is left to change them.
+        // The sender is gone: the bundles never change again.
         std::future::pending::<()>().await;
     }
 }
 
-/// These and those that other servers note, each once, in an order that does not depend on
-/// who asks.
+/// Merges the given certificates with those of the other servers, without duplicates, in an order
+/// that is the same on every server.
 pub(crate) fn merged_bundle(state: &Snapshot, purpose: CaPurpose, own: &str) -> String {
     let range = KeyRange::prefix(purpose.directory());
     let notes = state.entries(&range);
@@ -73,7 +73,7 @@ pub(crate) fn merged_bundle(state: &Snapshot, purpose: CaPurpose, own: &str) -> 
     join_certificates(distinct)
 }
 
-/// Nothing else that may stand in such a file: neither words nor keys.
+/// Returns the certificates of a PEM file and omits comments and keys.
 fn certificates(pem: &str) -> impl Iterator<Item = &str> {
     let pieces = pem
         .split_inclusive(END)
@@ -86,11 +86,12 @@ fn join_certificates<'a>(certificates: impl IntoIterator<Item = &'a str>) -> Str
     certificates.flat_map(|one| [one, "\n"]).collect()
 }
 
-/// It returns when the store stops.
+/// The task returns when the store stops.
 const CA_SHARING_TASK: Task = Task::upkeep("authorities").that_completes();
 
-/// Notes the authorities of this server for the others, and keeps the notes. To be called
-/// before anything is published: who does not know of us would take back what we publish.
+/// Stores the CA bundles of this server and keeps their lease alive. Must be called before any
+/// bundle is published: a server that does not see our entry would remove our CA from the published
+/// objects.
 pub async fn start_ca_bundle_sharing(
     supervisor: &Supervisor,
     store: &Store,
@@ -136,7 +137,7 @@ async fn run_ca_bundle_lease(
         };
         tokio::select! {
             () = sleep(pause) => {}
-            // Those of now are noted before those of before go: there are always some.
+            // New entries are written before old ones are revoked, so an entry always exists.
             () = changed(&mut own) => outdated.extend(lease.take()),
         }
         let noted = own.borrow_and_update().clone();
@@ -144,7 +145,7 @@ async fn run_ca_bundle_lease(
     }
 }
 
-/// Takes back what is not true any more. What stays in spite of this ends with its lease.
+/// Revokes leases of outdated entries. An entry whose revocation fails expires with its lease.
 async fn revoke_outdated(store: &Store, outdated: &mut Vec<LeaseId>) {
     for lease in outdated.drain(..) {
         if let Err(error) = store.revoke_lease(lease).await {
@@ -153,7 +154,7 @@ async fn revoke_outdated(store: &Store, outdated: &mut Vec<LeaseId>) {
     }
 }
 
-/// Makes the notes, or makes them last.
+/// Writes the entries, or renews their lease.
 async fn write_or_renew(
     store: &Store,
     own: &CaBundles,
@@ -176,8 +177,8 @@ async fn write_or_renew(
             .iter()
             .map(|byte| format!("{byte:02x}"))
             .collect();
-        // The lease is part of the name: two servers with one authority have two notes, and
-        // neither ends with the other.
+        // The key contains the lease: two servers with the same CA have two entries, which expire
+        // independently.
         let key = format!("{}{digest}-{:016x}", purpose.directory(), lease.0);
         let put = Put {
             lease: Some(lease),
@@ -241,7 +242,7 @@ mod tests {
         );
     }
 
-    /// Nobody believes any more in what is not noted any more.
+    /// A CA without an entry is no longer trusted.
     #[tokio::test]
     async fn changed_ca_replaces_the_shared_bundle() {
         let store = Store::open(Options::ephemeral()).unwrap();

@@ -1,4 +1,4 @@
-//! Roles that gather the rules of others.
+//! The ClusterRole aggregation controller.
 
 use crate::loopback_client::{LoopbackClient, log_failure};
 use http::Method;
@@ -10,16 +10,15 @@ use optik_store::{KeyRange, Store};
 const DIRECTORY: &str = key_prefix("rbac.authorization.k8s.io", "clusterroles");
 const PATH: &str = "/apis/rbac.authorization.k8s.io/v1/clusterroles";
 
-/// Keeps aggregated roles what they gather for as long as it is polled, or until the
-/// store stops.
+/// Runs the controller until the future is dropped or the store stops.
 pub async fn run_clusterrole_aggregation_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "clusterrole-aggregation-controller");
     let reconcile = || reconcile(client.clone(), store.clone());
     reconcile_on_change(&store, &[DIRECTORY], reconcile).await;
 }
 
-/// Writes the roles that do not have the rules they should. Those may in turn be gathered
-/// by others, so this is not the end of it.
+/// Updates aggregated roles whose rules differ. Other roles may aggregate these in turn, so the
+/// updates trigger another reconciliation.
 async fn reconcile(client: LoopbackClient, store: Store) -> Outcome<()> {
     let state = store.snapshot();
     let entries = state.entries(&KeyRange::prefix(DIRECTORY));
@@ -47,7 +46,7 @@ async fn write_rules(client: &LoopbackClient, name: &str, rules: &[PolicyRule]) 
     let done = client.send(Method::PUT, &path, Some(&object)).await;
     match done.code {
         200 | 404 => true,
-        // Somebody else was faster: it comes again.
+        // A conflict: the watch delivers the role again.
         409 => false,
         code => {
             log_failure(

@@ -1,9 +1,9 @@
-//! Forgetting the past at a steady pace (CONC §6).
+//! Periodic compaction of the store (CONC §6).
 //!
-//! Every tick writes down the revision of the moment and compacts to the one of the
-//! tick before, so that history lasts between one and two intervals. The write is
-//! made only if nobody else has made it since: servers that share a store agree on
-//! whose turn it is. It also moves the revision on when nothing else does.
+//! Every tick records the current revision and compacts to the revision of the previous tick, so
+//! history lasts between one and two intervals. The record is written with a precondition on its
+//! version, so servers that share a store take turns. The write also advances the revision of an
+//! idle store.
 
 use optik_platform::Clock;
 use optik_store::{CompactError, Compare, Op, Origin, Put, Revision, Store, Txn};
@@ -11,15 +11,15 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::MissedTickBehavior;
 
-/// Where upstream keeps the same.
+/// The key that upstream uses.
 const COMPACT_REVISION_KEY: &str = "compact_rev_key";
 
-/// Compacts for as long as it is polled.
+/// Compacts until the future is dropped.
 pub(crate) async fn run_compaction(store: Store, every: Duration, clock: Arc<dyn Clock>) {
     let mut compactor = Compactor::default();
     let mut ticks = tokio::time::interval(every);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // The first tick only takes note of where things stand.
+    // The first tick only records the current state.
     loop {
         ticks.tick().await;
         let began = clock.monotonic();
@@ -31,14 +31,14 @@ pub(crate) async fn run_compaction(store: Store, every: Duration, clock: Arc<dyn
 
 #[derive(Debug, Default)]
 struct Compactor {
-    /// How often the key had been written when we looked last.
+    /// The version of the key at the last tick.
     version: u64,
-    /// The revision of that moment.
+    /// The revision at the last tick.
     revision: Option<Revision>,
 }
 
 impl Compactor {
-    /// One turn. What fails is tried again at the next one.
+    /// Runs one tick. A failure is retried at the next tick.
     async fn tick(&mut self, store: &Store) {
         let Ok(latest) = store.latest().await else {
             return;
@@ -60,7 +60,7 @@ impl Compactor {
     }
 }
 
-/// Writes the mark if nobody else has.
+/// Writes the record if no other server has written it.
 async fn write_mark(store: &Store, expected: Revision, now: Revision) -> bool {
     let put = Put::new(COMPACT_REVISION_KEY, now.to_string());
     let txn = Txn {
@@ -74,7 +74,7 @@ async fn write_mark(store: &Store, expected: Revision, now: Revision) -> bool {
 
 async fn compact(store: &Store, revision: Revision) {
     match store.compact(revision).await {
-        // Somebody else did, or the store did it by itself.
+        // Another server or the store itself has compacted already.
         Ok(()) | Err(CompactError::Compacted { .. }) => {}
         Err(error) => tracing::warn!("compaction failed: {error}"),
     }

@@ -1,4 +1,4 @@
-//! Definitions that are deleted go away, and take the objects of their kinds with them.
+//! The CRD finalizer: deletes the custom objects of deleted CustomResourceDefinitions.
 
 use crate::finalizer_controller::{FinalizerController, POLL_INTERVAL, run_finalizer_controller};
 use crate::loopback_client::{LoopbackClient, LoopbackResponse, log_failure};
@@ -12,8 +12,7 @@ use std::collections::BTreeSet;
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/";
 const FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 
-/// Finishes deletions of definitions for as long as it is polled, or until the store
-/// stops.
+/// Runs the controller until the future is dropped or the store stops.
 pub async fn run_crd_finalizer(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "crd-finalizer");
     let definitions = CrdFinalizer { client, store };
@@ -43,7 +42,7 @@ fn needs_finalizing(object: &Value) -> bool {
         && finalizers.is_some_and(|list| list.iter().any(|name| name == FINALIZER))
 }
 
-/// Deletes the objects of a definition, then lets the definition go.
+/// Deletes the objects of a CRD, then removes its finalizer.
 async fn finalize(client: &LoopbackClient, store: &Store, name: &str) -> Outcome<String> {
     let path = format!("{PATH}{name}");
     let found = client.send(Method::GET, &path, None).await;
@@ -95,7 +94,7 @@ fn is_established(object: &Value) -> bool {
     conditions(object).any(|one| one["type"] == "Established" && one["status"] == "True")
 }
 
-/// Whether nobody has begun yet.
+/// Whether the deletion of instances has not begun.
 fn is_deletion_pending(object: &Value) -> bool {
     let mut conditions = conditions(object);
     conditions.any(|one| one["type"] == "Terminating" && one["reason"] == "InstanceDeletionPending")
@@ -112,14 +111,14 @@ fn set_terminating_condition(object: &mut Value, status: &str, reason: &str, mes
     }
 }
 
-/// Deletes the objects of a kind, wherever they are. False if something is left.
+/// Deletes the objects of a kind in all namespaces. Returns false if some remain.
 async fn delete_instances(
     client: &LoopbackClient,
     store: &Store,
     group: &str,
     plural: &str,
 ) -> bool {
-    // What is built in was there without the definition, and stays.
+    // A built-in kind does not depend on the CRD and is kept.
     if is_builtin(group, plural) {
         return true;
     }
@@ -129,7 +128,7 @@ async fn delete_instances(
         return false;
     };
     let Some(collection) = client.api().custom_collection(group, plural) else {
-        // No version is served any more; what is kept of it is nobody's.
+        // No version is served any more, so remaining objects cannot be deleted through the API.
         return state.entries(&range).next().is_none();
     };
     let mut places: BTreeSet<String> = BTreeSet::new();
@@ -141,7 +140,7 @@ async fn delete_instances(
     drop(state);
     for path in &places {
         let options = json!({"propagationPolicy": "Background"});
-        // A kind goes even if those who watch over its objects are gone.
+        // Instances are deleted without admission, because their webhooks may be gone.
         let deleted = client.send_unadmitted(Method::DELETE, path, Some(&options));
         let deleted = deleted.await;
         if deleted.code != 200 {
@@ -158,7 +157,7 @@ async fn delete_instances(
     }
 }
 
-/// The collection that an object is in, by the rest of its key.
+/// Returns the path of an object's collection, from the rest of its key.
 fn collection_path(collection: &Collection, rest: &str) -> String {
     match rest.split_once('/') {
         Some((namespace, _)) if collection.namespaced => collection.path(namespace),

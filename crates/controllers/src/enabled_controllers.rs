@@ -1,4 +1,4 @@
-//! Which controllers run, in the words of kube-controller-manager.
+//! The set of enabled controllers, in the syntax of kube-controller-manager's `--controllers`.
 
 use crate::{
     CaBundles, NamespaceDefault, run_clusterrole_aggregation_controller, run_garbage_collector,
@@ -20,7 +20,7 @@ const RESOURCE_QUOTA: &str = "resourcequota-controller";
 const CLUSTER_ROLE_AGGREGATION: &str = "clusterrole-aggregation-controller";
 const VALIDATING_POLICY_STATUS: &str = "validatingadmissionpolicy-status-controller";
 
-/// Every controller by name.
+/// The names of all controllers.
 pub const CONTROLLERS: &[&str] = &[
     NAMESPACE,
     GARBAGE_COLLECTOR,
@@ -31,22 +31,23 @@ pub const CONTROLLERS: &[&str] = &[
     VALIDATING_POLICY_STATUS,
 ];
 
-/// The controllers that run.
+/// The names of the enabled controllers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnabledControllers(BTreeSet<&'static str>);
 
 impl Default for EnabledControllers {
-    /// All of them.
+    /// All controllers.
     fn default() -> Self {
         Self(CONTROLLERS.iter().copied().collect())
     }
 }
 
 impl EnabledControllers {
-    /// `*` is all, `name` is one more, `-name` one less. The words count, not their order.
+    /// Parses names: `*` enables all, `name` enables one, `-name` disables one. Order is
+    /// irrelevant.
     ///
     /// # Errors
-    /// Names a word that is no controller.
+    /// Returns a word that names no controller.
     pub fn parse<'a>(words: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
         let (mut on, mut off) = (BTreeSet::new(), BTreeSet::new());
         for word in words.into_iter().filter(|word| !word.is_empty()) {
@@ -70,7 +71,7 @@ impl EnabledControllers {
         Ok(Self(on.difference(&off).copied().collect()))
     }
 
-    /// Runs them, each under its name. By `authorities` pods know the server.
+    /// Starts the enabled controllers. Pods verify the server with `authorities`.
     pub fn start(
         &self,
         supervisor: &Supervisor,
@@ -87,7 +88,7 @@ impl EnabledControllers {
     }
 }
 
-/// The work of a controller, which begins with a look at the whole state.
+/// Runs a controller, which begins with a list of the whole state.
 fn run_controller(
     name: &str,
     api: ApiServer,

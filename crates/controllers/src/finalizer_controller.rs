@@ -1,27 +1,27 @@
-//! Objects that are being deleted and wait for a controller to finish it.
+//! A generic controller that finalizes objects under deletion.
 
 use optik_control_loop::{ControlLoop, Outcome, Step};
 use optik_store::{KeyRange, Store, Version};
 use serde_json::Value;
 use std::time::Duration;
 
-/// How soon an object is looked at again that waits for something of which no event comes
-/// here: a finalizer on its content, or a pod that is given time.
+/// Requeue interval of an object that waits for something without an event: a finalizer on its
+/// content, or the grace period of a pod.
 pub(crate) const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// A controller that finishes deletions.
+/// A controller that finalizes deleted objects.
 pub(crate) trait FinalizerController: Sync {
-    /// Where the objects are: keys are this and a name.
+    /// The key prefix of the objects; a key is this and the name.
     const PREFIX: &'static str;
 
-    /// Whether an object is being deleted and waits for this controller.
+    /// Whether an object is being deleted and has the finalizer of this controller.
     fn needs_finalizing(object: &Value) -> bool;
 
-    /// Does what can be done.
+    /// Finalizes the object as far as possible.
     fn finalize(&self, name: &str) -> impl Future<Output = Outcome<String>> + Send;
 }
 
-/// Finishes deletions for as long as it is polled, or until the store stops.
+/// Runs the controller until the future is dropped or the store stops.
 pub(crate) async fn run_finalizer_controller<F: FinalizerController>(
     controller: &F,
     store: &Store,
@@ -50,7 +50,7 @@ pub(crate) async fn run_finalizer_controller<F: FinalizerController>(
     }
 }
 
-/// The name of an object that waits for the controller.
+/// Returns the name of an object that waits for the controller.
 fn terminating_name<F: FinalizerController>(version: &std::sync::Arc<Version>) -> Option<String> {
     let object: Value = serde_json::from_slice(version.value()).ok()?;
     let name = version.key().get(F::PREFIX.len()..)?;

@@ -1,4 +1,4 @@
-//! Requests without a wire.
+//! A client that sends requests to the API server of this process without a connection.
 
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{HeaderValue, Method};
@@ -6,20 +6,20 @@ use optik_apiserver::{ApiRequest, ApiResponse, ApiServer, ResponseBody, User};
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The API, as seen by a part of the server.
+/// The API server and the identity of a controller.
 #[derive(Clone)]
 pub(crate) struct LoopbackClient {
     api: ApiServer,
     user: Arc<User>,
 }
 
-/// A status, and a document if there was one.
+/// The status code and body of a response.
 pub(crate) struct LoopbackResponse {
     pub(crate) code: u16,
     pub(crate) body: Value,
 }
 
-/// Notes what was refused. While the server stops everything is, and nobody need know.
+/// Logs a rejected request. While the server stops, every request fails and nothing is logged.
 pub(crate) fn log_failure(what: std::fmt::Arguments<'_>, code: u16, body: &Value) {
     let message = body["message"].as_str().unwrap_or_default();
     if code == 503 {
@@ -54,21 +54,21 @@ impl LoopbackClient {
         into_loopback_response(self.api.handle(request).await)
     }
 
-    /// A merge patch.
+    /// Sends a merge patch.
     pub(crate) async fn merge_patch(&self, path: &str, patch: &Value) -> LoopbackResponse {
         let media_type = "application/merge-patch+json";
         let request = self.request(&Method::PATCH, path, Some(patch), media_type);
         into_loopback_response(self.api.handle(request).await)
     }
 
-    /// A server-side apply; the query names the manager.
+    /// Sends a server-side apply; the query names the field manager.
     pub(crate) async fn apply(&self, path: &str, configuration: &Value) -> LoopbackResponse {
         let media_type = "application/apply-patch+yaml";
         let request = self.request(&Method::PATCH, path, Some(configuration), media_type);
         into_loopback_response(self.api.handle(request).await)
     }
 
-    /// The same for what is nobody else's concern.
+    /// Sends a request that skips admission.
     pub(crate) async fn send_unadmitted(
         &self,
         method: Method,
@@ -89,7 +89,7 @@ impl LoopbackClient {
         let mut request = ApiRequest::new(method, path);
         let media_type = HeaderValue::from_static(media_type);
         request.headers.insert(CONTENT_TYPE, media_type);
-        // The manager that clients know from the fields it owns.
+        // The user agent, from which the field manager is derived.
         let agent = HeaderValue::from_static("kube-controller-manager");
         request.headers.insert(USER_AGENT, agent);
         request.user = self.user.clone();
@@ -101,7 +101,7 @@ impl LoopbackClient {
 fn into_loopback_response(response: ApiResponse) -> LoopbackResponse {
     let body = match response.body {
         ResponseBody::Whole(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
-        // Long lists are for those who ask for them; nobody here does.
+        // Long lists are streamed; no controller requests one.
         ResponseBody::Stream(_) => Value::Null,
     };
     LoopbackResponse {
@@ -110,7 +110,7 @@ fn into_loopback_response(response: ApiResponse) -> LoopbackResponse {
     }
 }
 
-/// A name as a part of a path: names of roles may contain what URLs use.
+/// Percent-encodes a name for a path: names of roles may contain reserved characters.
 pub(crate) fn path_segment(name: &str) -> String {
     let mut out = String::with_capacity(name.len());
     for byte in name.bytes() {

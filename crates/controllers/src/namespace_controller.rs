@@ -1,4 +1,4 @@
-//! Namespaces that are deleted go away, and take their content with them.
+//! The namespace controller: deletes the content of terminating namespaces and finalizes them.
 
 use crate::NAMESPACES_PREFIX;
 use crate::finalizer_controller::{FinalizerController, POLL_INTERVAL, run_finalizer_controller};
@@ -11,8 +11,7 @@ use optik_store::{KeyRange, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Finishes deletions of namespaces for as long as it is polled, or until the store
-/// stops.
+/// Runs the controller until the future is dropped or the store stops.
 pub async fn run_namespace_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "namespace-controller");
     let namespaces = NamespaceController { client, store };
@@ -36,16 +35,16 @@ impl FinalizerController for NamespaceController {
     }
 }
 
-/// What is left of a namespace.
+/// The objects that remain in a terminating namespace.
 #[derive(Default)]
 struct RemainingContent {
-    /// By `plural.group`.
+    /// Number of objects by `plural.group`.
     objects: BTreeMap<String, usize>,
     finalizers: BTreeMap<String, usize>,
 }
 
 impl NamespaceController {
-    /// Deletes what is in a namespace, then lets the namespace go.
+    /// Deletes the content of a namespace, then removes its finalizer.
     async fn finalize(&self, namespace: &str) -> Outcome<String> {
         let Some(left) = self.delete_content(namespace).await else {
             return Outcome::Retry;
@@ -57,8 +56,8 @@ impl NamespaceController {
         Outcome::RequeueAfter(POLL_INTERVAL)
     }
 
-    /// Deletes the content: pods first, the rest when there are no pods any more. `None`
-    /// if that cannot be known.
+    /// Deletes the content: pods first, other resources once no pod is left. `None` if the
+    /// remaining content cannot be determined.
     async fn delete_content(&self, namespace: &str) -> Option<RemainingContent> {
         let collections = self.client.api().collections().into_iter();
         let collections: Vec<Collection> = collections.filter(|one| one.namespaced).collect();
@@ -125,7 +124,7 @@ impl NamespaceController {
         Some(())
     }
 
-    /// Ends pods that nobody will: their node does not exist.
+    /// Force-deletes pods whose node does not exist, because no kubelet will.
     async fn delete_orphaned_pods(&self, namespace: &str) {
         let state = self.store.snapshot();
         let prefix = format!("{PODS_PREFIX}{namespace}/");
@@ -148,7 +147,7 @@ impl NamespaceController {
         }
     }
 
-    /// Says in the status what is left.
+    /// Writes the deletion conditions of the namespace status.
     async fn update_conditions(&self, namespace: &str, left: &RemainingContent) {
         let path = format!("{PATH}{namespace}");
         let found = self.client.send(Method::GET, &path, None).await;
@@ -165,8 +164,7 @@ impl NamespaceController {
         }
     }
 
-    /// Takes away the finalizer that held the namespace for its content. False if that
-    /// failed.
+    /// Removes the `kubernetes` finalizer from `spec.finalizers`. Returns false if that failed.
     async fn remove_finalizer(&self, namespace: &str) -> bool {
         let path = format!("{PATH}{namespace}");
         let found = self.client.send(Method::GET, &path, None).await;
@@ -183,7 +181,7 @@ impl NamespaceController {
         finalizers.retain(|name| name != "kubernetes");
         let path = format!("{path}/finalize");
         let done = self.client.send(Method::PUT, &path, Some(&object)).await;
-        // Somebody else changed it meanwhile: look again.
+        // A conflict: the namespace has changed and is processed again.
         done.code == 200 || done.code == 404
     }
 }
@@ -192,7 +190,7 @@ const PATH: &str = "/api/v1/namespaces/";
 const PODS_PREFIX: &str = key_prefix("", "pods");
 const NODES_PREFIX: &str = key_prefix("", "nodes");
 
-/// Type, reason and message if all is well.
+/// Type, reason and message of the conditions without an error.
 const HEALTHY_CONDITIONS: &[(&str, &str, &str)] = &[
     (
         "NamespaceDeletionDiscoveryFailure",

@@ -1,5 +1,5 @@
-//! What every namespace has: the account that pods act for by default, and the
-//! certificates by which they know the servers; and what `kube-system` alone has.
+//! Default objects of namespaces: the ServiceAccount `default` and the ConfigMap `kube-root-ca.crt`
+//! in each, and `extension-apiserver-authentication` in `kube-system`.
 
 use crate::NAMESPACES_PREFIX;
 use crate::ca_bundles::{self, CaBundles, CaPurpose, merged_bundle};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// One thing that every namespace has, or one of them.
+/// A default object of every namespace, or of one namespace.
 #[derive(Clone, Debug)]
 pub struct NamespaceDefault {
     plural: &'static str,
@@ -24,13 +24,13 @@ pub struct NamespaceDefault {
     content: DefaultContent,
 }
 
-/// What it must say; the rest is its users' business.
+/// The required content of the object; other fields belong to users.
 #[derive(Clone, Debug)]
 enum DefaultContent {
     Empty,
-    /// The authorities that clients trust: ours, and those of other servers.
+    /// The CA bundle that clients use to verify servers: of this server and of the others.
     RootCa(watch::Receiver<CaBundles>),
-    /// The authorities that vouch for clients.
+    /// The CA bundle that verifies client certificates.
     ClientCa(watch::Receiver<CaBundles>),
 }
 
@@ -48,7 +48,7 @@ impl DefaultContent {
         }
     }
 
-    /// Completes when it has changed by our own doing.
+    /// Completes when the content has changed in this process.
     async fn changed(&mut self) {
         match self {
             Self::Empty => std::future::pending().await,
@@ -82,8 +82,7 @@ impl NamespaceDefault {
         }
     }
 
-    /// The ConfigMap by which other programs of the cluster know whose client certificates
-    /// to believe.
+    /// The ConfigMap from which extension API servers read the CA of client certificates.
     #[must_use]
     pub fn extension_apiserver_authentication(own: &watch::Receiver<CaBundles>) -> Self {
         Self {
@@ -106,8 +105,8 @@ const DESCRIPTION: &str = "Contains a CA bundle that can be used to verify the k
 
 const AUTHENTICATION_CONFIG_TASK: Task = Task::upkeep("authentication-config");
 
-/// Lets other programs of the cluster know whose client certificates to believe. No
-/// controller that can be turned off does that: kube-apiserver does it itself.
+/// Publishes the CA of client certificates for extension API servers. It is not a controller that
+/// can be disabled, because kube-apiserver publishes it itself.
 pub fn start_authentication_config_publisher(
     supervisor: &Supervisor,
     api: &ApiServer,
@@ -121,7 +120,7 @@ pub fn start_authentication_config_publisher(
     });
 }
 
-/// Keeps one thing where it belongs for as long as it is polled, or until the store stops.
+/// Keeps the object in its namespaces until the future is dropped or the store stops.
 pub async fn run_namespace_default(
     api: ApiServer,
     store: Store,
@@ -146,7 +145,7 @@ struct NamespaceDefaultController {
 
 impl NamespaceDefaultController {
     async fn run(&mut self) {
-        // Namespaces, the objects themselves, and what they are made from.
+        // Namespaces, the objects themselves, and the sources of their content.
         let prefixes = [
             NAMESPACES_PREFIX,
             self.namespace_default.key_prefix,
@@ -181,7 +180,7 @@ impl NamespaceDefaultController {
         }
     }
 
-    /// Those namespaces that it belongs in.
+    /// Enqueues every namespace that the object belongs in.
     fn enqueue_all(&self, state: &Snapshot, control: &mut ControlLoop<String>) {
         let namespaces = KeyRange::prefix(NAMESPACES_PREFIX);
         for version in state.entries(&namespaces) {
@@ -189,7 +188,7 @@ impl NamespaceDefaultController {
         }
     }
 
-    /// Those that a change of this key is about.
+    /// Enqueues the namespaces that a change of this key affects.
     fn enqueue_affected(&self, key: &[u8], control: &mut ControlLoop<String>) {
         if key.starts_with(ca_bundles::CA_BUNDLES_PREFIX.as_bytes()) {
             self.enqueue_all(&self.store.snapshot(), control);
@@ -207,7 +206,7 @@ impl NamespaceDefaultController {
         }
     }
 
-    /// The namespace of a key, if it is that of our thing.
+    /// Returns the namespace of a key if it is the key of such an object.
     fn namespace_of_object<'a>(&self, key: &'a [u8]) -> Option<&'a str> {
         let rest = std::str::from_utf8(key).ok()?;
         let rest = rest.strip_prefix(self.namespace_default.key_prefix)?;
@@ -215,7 +214,7 @@ impl NamespaceDefaultController {
             .strip_suffix('/')
     }
 
-    /// Makes what is missing.
+    /// Creates or updates the object.
     async fn ensure(&mut self, namespace: &str) -> Outcome<String> {
         let state = self.store.snapshot();
         let Some(namespace_object) =
@@ -255,11 +254,11 @@ impl NamespaceDefaultController {
                     .await
             }
         };
-        // Whether it says what it should is seen by its event: others may have changed it
-        // on the way, and will do so the next time.
+        // The watch event shows whether the stored content is right: admission may change it, and
+        // would do so again.
         self.backoff.record_write(namespace);
         match answer.code {
-            // It is there by now, or the namespace is gone: events tell of both.
+            // The object exists, or the namespace is gone: the watch reports both.
             200..=299 | 404 | 409 => Outcome::Done,
             code => {
                 let what = format_args!("cannot make {name} in the namespace {namespace}");
@@ -269,7 +268,7 @@ impl NamespaceDefaultController {
         }
     }
 
-    /// Again when the pause after the last write is over.
+    /// Requeues the namespace for when the backoff allows a write.
     fn when_writable(&self, namespace: &str) -> Outcome<String> {
         let time = self.backoff.next_write_at(namespace);
         Outcome::RequeueAfter(time.saturating_duration_since(Instant::now()))
@@ -280,7 +279,7 @@ fn namespace_of(key: &[u8]) -> Option<&str> {
     std::str::from_utf8(key.get(NAMESPACES_PREFIX.len()..)?).ok()
 }
 
-/// Whether an object says at least that.
+/// Whether an object contains all wanted fields.
 fn contains_fields(object: &Value, wanted: &Value) -> bool {
     match wanted {
         Value::Object(members) => members

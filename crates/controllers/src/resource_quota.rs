@@ -1,7 +1,7 @@
-//! What quotas say is used is counted again when something goes.
+//! The ResourceQuota controller: recalculates `status.used` after deletions.
 //!
-//! Writes count what they add themselves, before they are stored; this takes away what is
-//! gone, and mends what a write counted that was never stored.
+//! Quota admission charges a write before it is stored. This controller releases the usage of
+//! deleted objects and of writes that were charged but never stored.
 
 use crate::loopback_client::LoopbackClient;
 use http::Method;
@@ -13,20 +13,20 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 const QUOTAS_PREFIX: &str = key_prefix("", "resourcequotas");
-/// A namespace is counted when nothing has changed in it for so long: a write counts what
-/// it adds before it is stored, and must not be counted in between.
+/// How long a namespace must be unchanged before its usage is recalculated. Admission charges a
+/// write before it is stored, and the recalculation must not run in between.
 const QUIET_PERIOD: Duration = Duration::from_millis(100);
 
-/// Keeps quotas true for as long as it is polled, or until the store stops.
+/// Runs the controller until the future is dropped or the store stops.
 pub async fn run_quota_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "resourcequota-controller");
-    // Without a quota there is no need to follow every write.
+    // Without a ResourceQuota the controller does not watch every write.
     if wait_for_quota(&store).await.is_some() {
         follow_usage(&client, &store).await;
     }
 }
 
-/// Waits until there is a quota; `None` if the store stops first.
+/// Waits until a ResourceQuota exists; `None` if the store stops first.
 async fn wait_for_quota(store: &Store) -> Option<()> {
     let quotas = KeyRange::prefix(QUOTAS_PREFIX);
     let mut list_watch = ListWatch::new(store, [quotas.clone()]);
@@ -38,7 +38,7 @@ async fn wait_for_quota(store: &Store) -> Option<()> {
     }
 }
 
-/// Counts again what has changed, by namespace, once it is quiet there.
+/// Recalculates usage per namespace, debounced by [`QUIET_PERIOD`].
 async fn follow_usage(client: &LoopbackClient, store: &Store) {
     let mut control = ControlLoop::new(store, [KeyRange::prefix(REGISTRY_PREFIX)])
         .with_batch_delay(crate::BATCH_DELAY);
@@ -71,7 +71,7 @@ async fn follow_usage(client: &LoopbackClient, store: &Store) {
     }
 }
 
-/// The namespace whose quotas a change of this key may be about.
+/// Returns the namespace whose quotas a change of this key may affect.
 fn affected_namespace(key: &[u8], counted: &mut BTreeSet<String>) -> Option<String> {
     if key.starts_with(QUOTAS_PREFIX.as_bytes()) {
         let namespace = namespace_of_quota(key);
@@ -87,7 +87,7 @@ fn namespace_of_quota(key: &[u8]) -> Option<String> {
         .map(|(namespace, _)| namespace.to_owned())
 }
 
-/// The part of a key that is a namespace with quotas.
+/// Returns the namespace in a key if that namespace has quotas.
 fn counted_namespace(key: &[u8], counted: &BTreeSet<String>) -> Option<String> {
     let key = std::str::from_utf8(key).ok()?;
     let mut parts = key.rsplit('/');
@@ -95,7 +95,7 @@ fn counted_namespace(key: &[u8], counted: &BTreeSet<String>) -> Option<String> {
     counted.get(namespace).cloned()
 }
 
-/// Counts what the quotas of a namespace are about, and says so where they do not.
+/// Recalculates the usage of the quotas of a namespace and updates statuses that differ.
 async fn recalculate(client: &LoopbackClient, store: &Store, namespace: &str) {
     let state = store.snapshot();
     let range = KeyRange::prefix(format!("{QUOTAS_PREFIX}{namespace}/"));
@@ -118,7 +118,7 @@ async fn recalculate(client: &LoopbackClient, store: &Store, namespace: &str) {
     for quota in changed {
         let name = quota["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
-        // Refused: it has changed, and will be looked at again for that.
+        // A conflict means that the quota has changed; the watch delivers it again.
         client.send(Method::PUT, &path, Some(&quota)).await;
     }
 }

@@ -1,4 +1,5 @@
-//! What policies say of themselves: that they were looked at, and what is odd about them.
+//! The controller that writes the status of ValidatingAdmissionPolicies: `observedGeneration` and
+//! type-checking warnings.
 
 use crate::loopback_client::{LoopbackClient, log_failure, path_segment};
 use optik_apiserver::{ApiServer, key_prefix};
@@ -11,17 +12,17 @@ const DIRECTORY: &str = key_prefix(
     "validatingadmissionpolicies",
 );
 const PATH: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
-/// Whom clients know from the fields it owns.
+/// The field manager of the status.
 const MANAGER: &str = "validatingadmissionpolicy-status";
 
-/// Keeps the status of policies for as long as it is polled, or until the store stops.
+/// Runs the controller until the future is dropped or the store stops.
 pub async fn run_validating_policy_status_controller(api: ApiServer, store: Store) {
     let client = LoopbackClient::new(api, "validatingadmissionpolicy-status-controller");
     let reconcile = || reconcile(client.clone(), store.clone());
     reconcile_on_change(&store, &[DIRECTORY], reconcile).await;
 }
 
-/// Looks at policies whose status is about something older.
+/// Updates policies whose status is of an older generation.
 async fn reconcile(client: LoopbackClient, store: Store) -> Outcome<()> {
     let mut settled = true;
     for policy in outdated_policies(&store) {
@@ -60,13 +61,13 @@ async fn check_and_write_status(client: &LoopbackClient, policy: Value) -> bool 
     };
     let status = json!({
         "kind": "ValidatingAdmissionPolicy", "apiVersion": "admissionregistration.k8s.io/v1",
-        // One that was made anew meanwhile is another one.
+        // The uid guards against a policy that was deleted and created again.
         "metadata": {"name": name, "uid": uid},
         "status": {"observedGeneration": generation, "typeChecking": checked},
     });
     let done = client.apply(&path, &status).await;
     match done.code {
-        // Somebody else wrote or deleted it: it comes again.
+        // Deleted, or a conflicting write: the watch delivers the policy again.
         200 | 404 | 409 => true,
         code => {
             let what = format_args!("cannot say what the policy {name} is about");

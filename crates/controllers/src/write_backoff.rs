@@ -1,4 +1,4 @@
-//! How often something is written that others write, too.
+//! Backoff between writes to objects that other clients also write.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,13 +6,13 @@ use tokio::time::Instant;
 
 const PAUSE_MIN: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(300);
-/// After so long without a write, the next one comes as soon as the first.
+/// The backoff of an object resets after this long without a write.
 const RESET_AFTER: Duration = Duration::from_secs(600);
 
-/// Pauses between writes to the same thing, which double.
+/// Exponential backoff per object.
 ///
-/// A webhook, a policy or another server may change what we write each time: then two
-/// would write without an end. With pauses, one write in five minutes is left of that.
+/// A webhook, a policy or another server may revert each write, and the two writers would never
+/// stop. With backoff, at most one write in five minutes remains.
 #[derive(Debug, Default)]
 pub(crate) struct WriteBackoff {
     written: BTreeMap<String, LastWrite>,
@@ -25,7 +25,7 @@ struct LastWrite {
 }
 
 impl WriteBackoff {
-    /// When it may be written: not after now, if it has not been written lately.
+    /// Returns when the object may be written; not later than now if it was not written lately.
     pub(crate) fn next_write_at(&self, name: &str) -> Instant {
         match self.written.get(name) {
             None => Instant::now(),

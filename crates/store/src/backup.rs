@@ -1,4 +1,4 @@
-//! A whole store as one stream of bytes, and back.
+//! Backup: exports a whole store as one stream of bytes, and restores it.
 //!
 //! ```text
 //! "OPTIKSNP" | format 4 | store id 8 | floor 8 | revision 8
@@ -7,8 +7,8 @@
 //! 00, then zeros up to a multiple of 512
 //! SHA-256 of everything before
 //! ```
-//! The tail is shaped as etcd's clients expect of a snapshot, so that
-//! `etcdctl snapshot save` can check what it has received.
+//! The trailer has the shape that etcd's clients expect of a snapshot, so that `etcdctl snapshot
+//! save` can verify the download.
 
 use crate::disk::{RestoreWriter, decode_version, encode_version};
 use crate::error::OpenError;
@@ -36,12 +36,12 @@ const TAG_VERSION: u8 = 3;
 const HASH_BYTES: usize = 32;
 const PAGE_BYTES: u64 = 512;
 const CHUNK_BYTES: usize = 64 << 10;
-/// Larger than any version that the limits admit.
+/// An upper bound on the size of a version; the transaction limits admit only smaller ones.
 const VERSION_BYTES_MAX: u32 = 64 << 20;
 
-/// The bytes of a snapshot, piece by piece; the last piece is its hash.
+/// The bytes of a snapshot, chunk by chunk; the last chunk is its hash.
 ///
-/// It holds one state of the store and no lock: writes go on meanwhile.
+/// It holds one state of the store and no lock: writes continue meanwhile.
 #[derive(Debug)]
 pub struct Export {
     source: ExportSource,
@@ -68,7 +68,7 @@ struct ExportSource {
     index: Index,
     leases: Vec<(LeaseId, Duration)>,
     commits: Vec<Arc<Commit>>,
-    /// The keys that `commits` change, with what they were before.
+    /// The keys that `commits` change, with their previous versions.
     before: BTreeMap<Key, Option<Arc<Version>>>,
 }
 
@@ -104,13 +104,13 @@ impl Export {
         }
     }
 
-    /// How long the whole is, its hash included.
+    /// The total length in bytes, including the hash.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The revision that it will bring back.
+    /// The revision that a restore of this snapshot has.
     #[must_use]
     pub fn revision(&self) -> Revision {
         self.source.index.revision()
@@ -184,7 +184,7 @@ impl ExportSource {
         }
     }
 
-    /// The version of a key that the state before all `commits` had.
+    /// Returns the version that a key had before all `commits`.
     fn base_version<'a>(&'a self, newest: &'a Arc<Version>) -> Option<&'a Arc<Version>> {
         let version = match self.before.get(&newest.key) {
             Some(before) => before.as_ref(),
@@ -193,7 +193,7 @@ impl ExportSource {
         version.filter(|version| !version.is_deletion())
     }
 
-    /// A chunk of the state before all `commits`; returns the key to go on behind.
+    /// Writes a chunk of the state before all `commits`; returns the key to continue after.
     fn write_base(&self, after: Option<&Key>, out: &mut Vec<u8>) -> Option<Key> {
         let rest = match after {
             Some(key) => KeyRange::all().after(key),
@@ -201,7 +201,7 @@ impl ExportSource {
         };
         for newest in self.index.newest_entries(&rest) {
             if let Some(version) = self.base_version(newest) {
-                // What else its commit did is not known any more, and not asked.
+                // The other changes of its commit are no longer known and not needed.
                 encode(version, version.sub + 1, out);
             }
             if out.len() >= CHUNK_BYTES {
@@ -278,17 +278,17 @@ pub enum RestoreError {
     Directory(#[from] OpenError),
 }
 
-/// What was restored.
+/// A summary of a finished restore.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RestoreSummary {
     pub revision: Revision,
     pub versions: u64,
 }
 
-/// Makes a data directory out of a snapshot.
+/// Creates a data directory from a snapshot.
 ///
 /// # Errors
-/// If the snapshot is not whole, or the directory is not new.
+/// If the snapshot is incomplete or corrupt, or the directory is not new.
 pub fn restore(snapshot: impl Read, directory: &Path) -> Result<RestoreSummary, RestoreError> {
     let mut input = HashingReader::new(snapshot);
     let head = BackupHeader::read(&mut input)?;
@@ -360,7 +360,7 @@ impl BackupHeader {
     }
 }
 
-/// Keeps the hash of what has been read.
+/// A reader that hashes what is read.
 struct HashingReader<R> {
     input: R,
     hash: Sha256,

@@ -1,4 +1,4 @@
-//! How requests come to the sequencer: many at once, because they share a sync.
+//! Receives the requests of the sequencer in batches that share one fsync (group commit).
 
 use crate::executor::{Executor, yield_to_others};
 use crate::sequencer::SequencerRequest;
@@ -10,45 +10,45 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::task;
 use tokio::time::timeout;
 
-/// How many requests share one sync at most.
+/// Maximum number of requests in a batch.
 const BATCH_REQUESTS_MAX: usize = 1024;
-/// Roughly how many bytes share one sync; one request may go over it.
+/// Approximate maximum bytes of a batch; one request may exceed it.
 const BATCH_BYTES_MAX: usize = 8 << 20;
-/// So many requests at once come from a crowd.
+/// Number of queued requests from which callers count as concurrent.
 const CONCURRENT_REQUESTS_MIN: usize = 8;
-/// How often others get a turn before a crowd is taken to be complete.
+/// Maximum number of yields to other tasks before a batch of concurrent callers is complete.
 const YIELDS_MAX: usize = 8;
-/// How often to look for a request before going to sleep: some ten microseconds.
+/// Number of polls before going to sleep: about ten microseconds.
 const SPINS_MAX: usize = 50;
-/// The same when requests come one soon after the other: as long as a sync takes.
+/// Number of polls before going to sleep under load: about as long as an fsync.
 const SPINS_BUSY_MAX: usize = 800;
-/// Whoever asks within this time after an answer will do so again.
+/// A request within this time after a reply means load.
 const BUSY_GAP_MAX: Duration = Duration::from_micros(300);
 
-/// A request and its share of the queue.
+/// A request and its permit of the queue.
 pub(crate) struct QueuedRequest {
     pub(crate) request: SequencerRequest,
     pub(crate) _permit: OwnedSemaphorePermit,
 }
 
 pub(crate) struct BatchReceiver {
-    /// Bounded by the shares of what is in it.
+    /// Bounded by the permits of the queued requests.
     queue: UnboundedReceiver<QueuedRequest>,
     wait_mode: WaitMode,
     clock: Arc<dyn Clock>,
-    /// How many requests shared the last sync.
+    /// Number of requests in the last batch.
     last_batch: usize,
 }
 
-/// How to wait, and how to let others run.
+/// How the receiver waits and yields.
 enum WaitMode {
-    /// Others are on other threads, and waking up takes longer than a short wait.
+    /// Callers run on other threads, and waking a thread takes longer than a short spin.
     Thread {
-        /// Whether the last request came soon.
+        /// Whether the last request came within [`BUSY_GAP_MAX`].
         busy: bool,
     },
-    /// Others are tasks of the same threads: whoever has something to ask does so when it
-    /// has its turn, and nobody needs to be woken.
+    /// Callers are tasks of the same runtime: each sends its request when it is scheduled, and no
+    /// thread needs to be woken.
     Task,
 }
 
@@ -69,14 +69,14 @@ impl BatchReceiver {
         }
     }
 
-    /// What is to be carried out together: nothing, if nobody has asked for as long as
-    /// `pause`. None if nobody can ask any more.
+    /// Returns the next batch: empty if no request comes within `pause`, `None` if all senders are
+    /// dropped.
     pub(crate) async fn next_batch(&mut self, pause: Duration) -> Option<Vec<QueuedRequest>> {
         let first = self.recv_first(pause).await;
         if let WaitMode::Task = self.wait_mode {
-            // Whoever has just been answered must not wait here for the next sync. And this
-            // thread, which is about to wait for the disk, may be the only one that looks for
-            // input: the others sleep until they are called.
+            // Callers that were just answered must not wait here for the next fsync, and this
+            // thread, which is about to block on the disk, may be the only one that polls the I/O
+            // driver.
             yield_to_others().await;
         }
         match first {
@@ -105,11 +105,11 @@ impl BatchReceiver {
         }
     }
 
-    /// A request that is there.
+    /// Returns a queued request.
     ///
-    /// Whoever has just been answered often asks again at once. On a thread of its own it
-    /// looks for a while before it goes to sleep, and lets others run between two looks;
-    /// longer, if the last request came soon, and less if not.
+    /// A caller that was just answered often sends its next request at once. On a dedicated thread
+    /// this spins before sleeping, and yields between two polls; longer if the last request came
+    /// soon.
     fn try_recv_spinning(&mut self) -> Option<QueuedRequest> {
         let looks = match self.wait_mode {
             WaitMode::Thread { busy: true } => SPINS_BUSY_MAX,
@@ -125,8 +125,8 @@ impl BatchReceiver {
         None
     }
 
-    /// Everything that has queued up. In a crowd it also lets those run first who were
-    /// answered last: they are about to ask again, and a sync costs the same for all.
+    /// Collects all queued requests. With concurrent callers it first yields to those that were
+    /// answered last: they are about to send again, and an fsync costs the same for all.
     async fn fill_batch(&mut self, first: QueuedRequest) -> Vec<QueuedRequest> {
         let mut bytes = first.request.size();
         let mut requests = vec![first];

@@ -1,5 +1,5 @@
-//! Clears away what compaction made unreachable, in bounded steps. Every engine
-//! keeps its history this way.
+//! Compaction: removes unreachable versions from memory in bounded steps. Both engines use it to
+//! bound their history.
 
 use crate::history::History;
 use crate::index::Index;
@@ -9,11 +9,11 @@ use crate::version::Version;
 use crate::view::View;
 use optik_platform::Monotonic;
 
-/// How many compacted commits are cleared away in one step; twice as many as were just made,
-/// if those are more.
+/// The number of compacted commits swept in one step; twice the number of commits just made, if
+/// that is more.
 pub(crate) const SWEEP_COMMITS: usize = 256;
 
-/// Up to where the history should go, if any of it should.
+/// Returns the revision up to which the history should be compacted, if any.
 pub(crate) fn compaction_target(
     view: &View,
     retention: Retention,
@@ -24,15 +24,16 @@ pub(crate) fn compaction_target(
     target.filter(|target| *target > view.floor().get())
 }
 
-/// Whether the history has outgrown its bound by so much that it must not wait for the next
+/// Whether the history exceeds its bound by so much that compaction must not wait for the next
 /// tick: within a second, large values add up to gigabytes.
 pub(crate) fn is_history_too_large(view: &View, retention: Retention) -> bool {
     let bytes = view.with_history(History::bytes);
-    // What is compacted and not cleared away yet counts, but cannot be compacted again.
+    // Commits that are compacted and not swept yet count towards the size, but cannot be compacted
+    // again.
     bytes / 9 * 8 > retention.bytes_max && !has_garbage(view)
 }
 
-/// All that commits before this made unreachable has been cleared away.
+/// All versions made unreachable by commits before this revision have been swept.
 pub(crate) fn frontier(view: &View) -> Revision {
     let floor = view.floor().get();
     let oldest = view.with_history(|history| history.oldest());
@@ -44,7 +45,8 @@ pub(crate) fn has_garbage(view: &View) -> bool {
     view.with_history(|history| history.oldest().is_some_and(|oldest| oldest < needed))
 }
 
-/// Takes one step of so many commits, and hands over the versions that nobody can reach now.
+/// Sweeps up to this number of commits, and passes each version that became unreachable to the
+/// callback.
 ///
 /// `index` is the engine's own copy of what it published last.
 pub(crate) fn sweep(
@@ -79,8 +81,8 @@ pub(crate) fn sweep(
     }
 }
 
-/// What lies behind a version of a compacted commit can go: it is older, and not what a read
-/// of now would find.
+/// Asserts that the versions before that of a compacted commit can be dropped: they are older, and
+/// a read of the newest state would not return them.
 fn check_unlinkable(index: &Index, version: &Version) {
     if !cfg!(debug_assertions) {
         return;

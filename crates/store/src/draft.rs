@@ -1,7 +1,7 @@
-//! A batch of transactions worked out against the newest state, in memory only.
+//! A draft: the transactions of a batch, executed in memory against the newest state.
 //!
-//! Pure: no disk, no locks, no clock. The sequencer makes a draft durable and then
-//! publishes it, or throws it away.
+//! Pure: no disk, no locks, no clock. The sequencer makes a draft durable and then publishes it, or
+//! discards it.
 
 use crate::error::{LeaseError, RangeError, TxnError};
 use crate::history::{Commit, Event};
@@ -18,7 +18,7 @@ use bytes::Bytes;
 use optik_platform::{Monotonic, UnixMillis};
 use std::time::Duration;
 
-/// When and by whom a transaction is made.
+/// The time and the origin of a transaction.
 #[derive(Clone, Debug)]
 pub(crate) struct CommitContext {
     pub(crate) time: UnixMillis,
@@ -31,7 +31,7 @@ pub(crate) struct Draft {
     pub(crate) index: Index,
     pub(crate) leases: Leases,
     pub(crate) commits: Vec<Arc<Commit>>,
-    /// In order; the last word on a lease counts.
+    /// In order; the last change of a lease counts.
     pub(crate) lease_changes: Vec<LeaseChange>,
     floor: Revision,
     limits: TxnLimits,
@@ -43,7 +43,7 @@ pub(crate) enum LeaseChange {
     Revoked { id: LeaseId },
 }
 
-/// The operations that will run, nested branches already chosen.
+/// The operations that will run, with the branches of nested transactions already chosen.
 struct TxnPlan<'txn> {
     succeeded: bool,
     ops: Vec<PlannedOp<'txn>>,
@@ -72,7 +72,7 @@ impl Draft {
         !self.commits.is_empty() || !self.lease_changes.is_empty()
     }
 
-    /// Carries a transaction out. On an error nothing of it has happened.
+    /// Executes a transaction. An error leaves the draft unchanged.
     pub(crate) fn execute(
         &mut self,
         txn: &Txn,
@@ -87,7 +87,7 @@ impl Draft {
         Ok(self.set_revision(path.succeeded, results))
     }
 
-    /// Nested answers carry the revision of the whole.
+    /// Results of nested transactions carry the revision of the outermost one.
     fn set_revision(&self, succeeded: bool, mut results: Vec<OpResult>) -> TxnResult {
         for result in &mut results {
             if let OpResult::Txn(inner) = result {
@@ -102,7 +102,7 @@ impl Draft {
         }
     }
 
-    /// Decides all compares, nested ones too, on the state before the first write.
+    /// Evaluates all compares, including nested ones, on the state before the first write.
     fn plan<'txn>(&self, txn: &'txn Txn) -> TxnPlan<'txn> {
         let succeeded = txn.compares.iter().all(|compare| self.holds(compare));
         let branch = if succeeded {
@@ -212,7 +212,7 @@ impl Draft {
             Some(prior) => (prior.create_revision, prior.version + 1, prior.key.clone()),
             None => (changes.revision, 1, put.key.clone()),
         };
-        // Checked before: what is to be kept exists.
+        // Validated before: a version to keep the value or lease of exists.
         let kept = |of: fn(&Version) -> LeaseId| prior.as_deref().map_or(LeaseId::NONE, of);
         let value = put
             .value
@@ -311,7 +311,7 @@ impl Draft {
         if ttl.as_secs() > LEASE_TTL_SECONDS_MAX {
             return Err(LeaseError::TtlTooLarge);
         }
-        // Whole seconds are what is kept; rounding up keeps what was asked for.
+        // TTLs are stored in whole seconds; rounding up grants at least the requested time.
         let ttl = Duration::from_secs(ttl.as_secs() + u64::from(ttl.subsec_nanos() > 0));
         if self.leases.contains(id) {
             return Err(LeaseError::Exists);
@@ -328,7 +328,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Ends a lease; its keys go in one new revision.
+    /// Ends a lease and deletes its keys in one new revision.
     pub(crate) fn revoke(&mut self, id: LeaseId, stamp: &CommitContext) -> Result<(), LeaseError> {
         let keys = self.leases.remove(id).ok_or(LeaseError::NotFound)?;
         self.lease_changes.push(LeaseChange::Revoked { id });

@@ -1,4 +1,4 @@
-//! The engine inside this process: a queue, the sequencer behind it, and a disk or none.
+//! The embedded engine: a queue, the sequencer that serves it, and an optional disk.
 
 use crate::batch_receiver::{BatchReceiver, QueuedRequest};
 use crate::disk::{Disk, revive_leases};
@@ -14,11 +14,11 @@ use optik_supervisor::{Supervisor, Task};
 use std::sync::OnceLock;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch as signal};
 
-/// Requests that wait for the sequencer hold this much memory at most.
+/// The memory limit of requests that wait for the sequencer, in KiB.
 const QUEUE_KIB_MAX: u32 = 64 << 10;
 
 const SEQUENCER_TASK: Task = Task::serving("store-sequencer");
-/// It returns when the hub is stopped.
+/// The task completes when the hub is stopped.
 const DISPATCHER_TASK: Task = Task::serving("store-dispatcher").that_completes();
 const SEQUENCER_FAILED: &str = "the sequencer task panicked; restart Optik to reload the data from \
     disk";
@@ -31,7 +31,7 @@ pub(crate) struct EmbeddedEngine {
     id: u64,
 }
 
-/// How the sequencer ended, once it has.
+/// Whether the sequencer has ended, and how.
 #[derive(Debug, Default)]
 struct SequencerExit {
     failed: OnceLock<()>,
@@ -78,8 +78,8 @@ impl EmbeddedEngine {
         self.id
     }
 
-    /// Hands a request to the sequencer and waits for its answer. Dropping the future
-    /// gives up only the waiting: what has been handed over is carried out.
+    /// Sends a request to the sequencer and waits for its answer. Dropping the future only stops
+    /// the waiting: a request that was sent is still executed.
     pub(crate) async fn call<T>(
         &self,
         request: impl FnOnce(Reply<T>) -> SequencerRequest,
@@ -111,7 +111,7 @@ impl EmbeddedEngine {
         }
     }
 
-    /// Whether what was published last is still the newest that there is.
+    /// Checks that the last published state is still the newest.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         match self.exit.failed.get() {
             None => Ok(()),
@@ -121,12 +121,12 @@ impl EmbeddedEngine {
 }
 
 impl SequencerExit {
-    /// What to say to somebody whose request is lost: it may have reached the disk, if the
+    /// The error for a request whose answer was lost: it may have reached the disk, if the
     /// sequencer panicked meanwhile.
     async fn lost_reply_error(&self) -> CommitError {
         let mut ended = self.ended.subscribe();
-        // The answers go first, and how it ended is known a little later. The sender lives
-        // as long as `self`.
+        // The reply channels are dropped first; how the sequencer ended is known a little later.
+        // The sender lives as long as `self`.
         let _ = ended.wait_for(|ended| *ended).await;
         match self.failed.get() {
             None => CommitError::Stopped,
@@ -135,9 +135,9 @@ impl SequencerExit {
     }
 }
 
-/// The one task that cannot be started again: what it knows of the disk, and the disk of
-/// it, may differ after a panic. Then nothing is acknowledged any more, and a new process
-/// begins with what is on disk.
+/// Runs the sequencer. It is the one task that cannot be restarted: after a panic, its view of the
+/// disk and the disk may differ. Nothing is acknowledged any more, and a new process starts from
+/// the contents of the disk.
 fn run_sequencer(
     supervisor: &Supervisor,
     sequencer: Sequencer,
@@ -157,7 +157,7 @@ fn run_sequencer(
     }
 }
 
-/// Says so when the sequencer has ended, also if its runtime did.
+/// Reports the end of the sequencer when dropped, also if its runtime was dropped.
 struct ExitGuard(Arc<SequencerExit>);
 
 impl Drop for ExitGuard {
@@ -166,7 +166,8 @@ impl Drop for ExitGuard {
     }
 }
 
-/// Tells watches of commits. If that fails, they go on with the history meanwhile.
+/// Runs the dispatcher, which delivers commits to watches. While it fails, watches read the history
+/// instead.
 pub(crate) fn run_dispatcher(
     supervisor: &Supervisor,
     view: &Arc<View>,

@@ -1,9 +1,9 @@
-//! One enum per operation; a caller can act on every variant.
+//! Errors: one enum per operation; a caller can act on every variant.
 
 use crate::revision::Revision;
 use std::path::PathBuf;
 
-/// Why a transaction cannot be carried out as it is written.
+/// Why a transaction is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TxnError {
@@ -31,16 +31,16 @@ pub enum TxnError {
 pub enum CommitError {
     #[error(transparent)]
     Txn(#[from] TxnError),
-    /// Nothing was written.
+    /// The disk is full. Nothing was written.
     #[error("no space left on disk")]
     NoSpace,
-    /// Nothing was written that will be seen.
+    /// The disk failed. Nothing was written that will become visible.
     #[error("disk write failed: {0}")]
     Disk(String),
-    /// It may or may not have been carried out.
+    /// The transaction may or may not have been executed.
     #[error("the outcome of the write is unknown: {0}")]
     Unknown(String),
-    /// It was not carried out.
+    /// The transaction was not executed.
     #[error("store unavailable: {0}")]
     Unavailable(String),
     #[error("the store has stopped")]
@@ -56,7 +56,7 @@ pub enum RangeError {
     Future { newest: Revision },
 }
 
-/// Why the newest state cannot be proven to be the newest.
+/// Why the newest state cannot be proven to be current.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
@@ -108,16 +108,15 @@ pub enum LeaseError {
 pub enum ConnectError {
     #[error("the options for etcd cannot be used: {0}")]
     Options(String),
-    /// It may be later.
+    /// No member answers; a retry may succeed.
     #[error("etcd cannot be reached: {0}")]
     Unreachable(String),
-    /// It answers, and trying again will not help.
+    /// A member answers, but retrying will not help.
     #[error("this etcd cannot be used: {0}")]
     Unsupported(String),
 }
 
-/// Why a data directory cannot be opened. Nothing in it has been changed, unless a
-/// variant says so.
+/// Why a data directory cannot be opened. Nothing in it has been changed, unless a variant says so.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {

@@ -2,19 +2,18 @@ use std::future::poll_fn;
 use std::task::Poll;
 use tokio::runtime::{Builder, Handle};
 
-/// Where an embedded store does its work: makes revisions, and tells watches of them.
+/// The threads on which an embedded store runs its sequencer and its dispatcher.
 #[derive(Clone, Debug, Default)]
 pub enum Executor {
-    /// On threads of its own. It can be asked from any runtime.
+    /// Dedicated threads. The store can be called from any runtime.
     #[default]
     DedicatedThreads,
-    /// On the threads of a runtime, among its other tasks: no thread has to wake another,
-    /// so that many small writes take less time. The runtime needs its clock
-    /// (`enable_time`).
+    /// The threads of a runtime, among its other tasks. No thread has to wake another one, so many
+    /// small writes take less time. The runtime needs its timer (`enable_time`).
     ///
-    /// While the disk is busy, one thread of the runtime waits for it. So give the runtime
-    /// one thread more than there are processors. With a single one, all its tasks would
-    /// wait for the disk.
+    /// While a sync is in progress, one thread of the runtime waits for it, so give the runtime one
+    /// thread more than there are processors. With a single thread, all its tasks would wait for
+    /// the disk.
     Runtime(Handle),
 }
 
@@ -24,17 +23,17 @@ impl Executor {
             Self::DedicatedThreads => {
                 std::thread::Builder::new()
                     .name(name.to_owned())
-                    // Spawned here: what comes here is supervised.
+                    // Spawned here: the tasks passed in are supervised.
                     .spawn(move || block_on(task))
                     .expect("the operating system refuses a thread");
             }
-            // Spawned here: the same.
+            // Spawned here: the tasks passed in are supervised.
             Self::Runtime(runtime) => drop(runtime.spawn(task)),
         }
     }
 }
 
-/// Runs one task on this thread, with nothing but a clock around it.
+/// Runs one task on this thread, in a runtime that only has a timer.
 fn block_on(task: impl Future<Output = ()>) {
     Builder::new_current_thread()
         .enable_time()
@@ -43,9 +42,9 @@ fn block_on(task: impl Future<Output = ()>) {
         .block_on(task);
 }
 
-/// Lets the tasks that wait for this thread go first, and sees to it that another thread is
-/// awake. A task that is woken while it runs is put behind the others, where another thread
-/// can take it, and one is called for it ([`tokio::task::yield_now`] calls nobody).
+/// Yields to the tasks waiting for this thread and makes sure that another thread is awake. A task
+/// that is woken while it runs is queued behind the others, where another thread can steal it, and
+/// one is woken for it ([`tokio::task::yield_now`] wakes no thread).
 pub(crate) async fn yield_to_others() {
     let mut waited = false;
     poll_fn(|cx| {

@@ -1,4 +1,4 @@
-//! The commits that are not compacted, in order: what watches resume from.
+//! The history: the commits that are not compacted, in order. Watches resume from it.
 
 use crate::key::KeyRange;
 use crate::origin::Origin;
@@ -13,15 +13,15 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Commit {
     pub(crate) revision: Revision,
-    /// What the wall clock said. It may have been wrong: nothing is forgotten by it.
+    /// The wall clock time, which may have been wrong: compaction does not use it.
     pub(crate) time: UnixMillis,
-    /// Since when this process has known it. Its age is counted from here.
+    /// When this process first knew the commit. Its age is measured from this time.
     pub(crate) known_since: Monotonic,
     pub(crate) origin: Option<Arc<Origin>>,
     pub(crate) events: Box<[Event]>,
 }
 
-/// One change of one key, with what was there before.
+/// One change of one key, with the previous version.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub(crate) version: Arc<Version>,
@@ -44,7 +44,7 @@ impl Commit {
         self.origin.as_ref()
     }
 
-    /// In the order in which the transaction made them.
+    /// The events in the order in which the transaction made them.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
@@ -67,17 +67,17 @@ impl Commit {
 }
 
 const COMMIT_OVERHEAD_BYTES: u64 = 100;
-/// Room for so many commits is not given back.
+/// Capacity up to this number of commits is not released.
 const IDLE_CAPACITY_COMMITS_MAX: usize = 1024;
 
 impl Event {
-    /// What the key became; a deletion if it went away.
+    /// The new version of the key; a tombstone if it was deleted.
     #[must_use]
     pub fn version(&self) -> &Arc<Version> {
         &self.version
     }
 
-    /// The live version that was there before, if any.
+    /// The previous version, if the key existed.
     #[must_use]
     pub fn prior(&self) -> Option<&Arc<Version>> {
         self.prior.as_ref()
@@ -96,7 +96,7 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// Whether these can be appended: each is newer than the one before it.
+    /// Whether these commits can be appended: each is newer than its predecessor.
     pub(crate) fn is_continued_by(&self, commits: &[Arc<Commit>]) -> bool {
         let mut newest = self.newest();
         commits.iter().all(|commit| {
@@ -137,7 +137,7 @@ impl History {
         self.commits.iter()
     }
 
-    /// Up to `max` commits with `from <= revision <= through`.
+    /// Returns up to `max` commits with `from <= revision <= through`.
     pub(crate) fn between(
         &self,
         from: Revision,
@@ -153,7 +153,7 @@ impl History {
             .collect()
     }
 
-    /// Takes out the oldest commit if it is older than `revision`.
+    /// Removes the oldest commit if it is older than `revision`.
     pub(crate) fn pop_before(&mut self, revision: Revision) -> Option<Arc<Commit>> {
         self.commits
             .front()
@@ -175,7 +175,7 @@ impl History {
         Some(oldest)
     }
 
-    /// A history that was once long does not stay so.
+    /// Releases capacity that a formerly long history no longer needs.
     fn shrink_capacity(&mut self) {
         let room = self.commits.capacity();
         if room > IDLE_CAPACITY_COMMITS_MAX && self.commits.len() < room / 4 {
@@ -188,8 +188,8 @@ impl History {
         self.bytes = 0;
     }
 
-    /// The newest revision that is as old as `age_max` now, or that must go for what is
-    /// left to fit into `bytes_max`.
+    /// Returns the newest revision that is at least `age_max` old, or that must be compacted so
+    /// that the rest fits into `bytes_max`.
     pub(crate) fn compaction_target(
         &self,
         now: Monotonic,

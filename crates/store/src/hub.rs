@@ -1,7 +1,7 @@
-//! Hands new commits to the watches that care, as a task of its own.
+//! The hub: dispatches new commits to the watches whose ranges they touch.
 //!
-//! The sequencer only rings a bell. A thousand watchers, or one that never reads,
-//! cost a writer nothing.
+//! Dispatching runs in a task of its own; the sequencer only signals it. So neither a thousand
+//! watchers nor one that never reads slow down a writer.
 
 use crate::error::WatchError;
 use crate::executor::yield_to_others;
@@ -18,11 +18,12 @@ use std::task::{Poll, Waker};
 use tokio::sync::watch as signal;
 use tokio::task;
 
-/// How many commits are handed out under one hold of the lock.
+/// Maximum number of commits dispatched under one hold of the lock.
 const DISPATCH_COMMITS_MAX: usize = 256;
-/// How many watches are woken before they get the thread.
+/// Number of watches woken before yielding the thread to them.
 const WAKE_GROUP_SIZE: usize = 32;
-/// How many commits a writer looks at itself before it leaves that to the dispatcher.
+/// Maximum number of commits that a writer checks for watchers before it leaves them to the
+/// dispatcher.
 const UNWATCHED_COMMITS_MAX: usize = 64;
 
 /// Lock order: `state`, then a mailbox. `bell` is held alone.
@@ -30,14 +31,14 @@ const UNWATCHED_COMMITS_MAX: usize = 64;
 pub(crate) struct Hub {
     state: Mutex<HubState, { rank::HUB }>,
     dispatch_signal: Mutex<DispatchSignal, { rank::DISPATCH_SIGNAL }>,
-    /// Tells those who wait until watches have been told.
+    /// Notifies tasks that wait for dispatching.
     dispatched: signal::Sender<Revision>,
 }
 
 #[derive(Debug)]
 struct HubState {
     watchers: WatcherIndex<Arc<Mailbox>>,
-    /// Every commit up to here is in the mailboxes of those who care.
+    /// Every commit up to this revision is in the mailboxes of its watchers.
     dispatched: Revision,
     stopped: bool,
 }
@@ -46,15 +47,15 @@ struct HubState {
 struct DispatchSignal {
     announced: Revision,
     stopped: bool,
-    /// The dispatcher, when it has nothing to do.
+    /// The waker of the idle dispatcher.
     dispatcher: Option<Waker>,
 }
 
-/// Whether a watch may rely on its mailbox from now on.
+/// Whether a watch may read its mailbox from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subscription {
     Live,
-    /// The dispatcher is ahead: read the history first.
+    /// The dispatcher is ahead: the watch must read the history first.
     Behind,
     Stopped,
 }
@@ -76,7 +77,7 @@ impl Hub {
         }
     }
 
-    /// Says that commits up to `revision` are in the history of `view`.
+    /// Signals that commits up to `revision` are in the history of `view`.
     pub(crate) fn announce(&self, view: &View, revision: Revision) {
         if !self.skip_unwatched(view, revision) {
             self.wake_dispatcher(revision);
@@ -94,9 +95,9 @@ impl Hub {
         }
     }
 
-    /// For what nobody watches there is nothing to hand out, and nobody to wake for it.
+    /// Marks commits without watchers as dispatched, without waking the dispatcher.
     fn skip_unwatched(&self, view: &View, revision: Revision) -> bool {
-        // If the dispatcher is at work, it can do this too.
+        // A running dispatcher handles them.
         let Some(mut state) = self.state.try_lock() else {
             return false;
         };
@@ -120,7 +121,7 @@ impl Hub {
         true
     }
 
-    /// Hands out commits until the hub is stopped. If that panics it can be called again.
+    /// Dispatches commits until the hub is stopped. May be called again after a panic.
     pub(crate) async fn run(&self, view: &View) {
         let mut done = self.dispatched();
         while let Some(announced) = self.wait_announced_beyond(done).await {
@@ -146,7 +147,7 @@ impl Hub {
         .await
     }
 
-    /// How far that went, and whom it concerns.
+    /// Returns the dispatched revision and the watches to wake.
     pub(crate) fn dispatch(&self, view: &View, announced: Revision) -> (Revision, Vec<Waker>) {
         let mut wakers = Vec::new();
         let mut state = self.state.lock();
@@ -158,8 +159,8 @@ impl Hub {
                 state.offer(commit, &mut wakers);
             }
         };
-        // Caught where the lock is held: by now some watches have got what others have not.
-        // Those who ask for the lock must find neither that nor a lock that cannot be used.
+        // The panic is caught while the lock is held: some watches have received commits that
+        // others have not. The lock must not be left poisoned or the state inconsistent.
         if let Err(panic) = catch_unwind(AssertUnwindSafe(offers)) {
             wakers.extend(state.interrupt());
             drop(state);
@@ -184,19 +185,18 @@ impl Hub {
         self.state.lock().dispatched
     }
 
-    /// Tells those who wait. The lock is not held any more: whoever was ahead of us
-    /// may have told of more already, and that must stand.
+    /// Publishes the dispatched revision. The lock is released, so another task may have published
+    /// a later one, which is kept.
     fn publish_dispatched(&self, dispatched: Revision) {
         raise_revision(&self.dispatched, dispatched);
     }
 
-    /// As [`Hub::dispatched`] or a little less, without waiting for the dispatcher.
+    /// As [`Hub::dispatched`] or slightly less; does not wait for the dispatcher.
     pub(crate) fn dispatched_at_least(&self) -> Revision {
         *self.dispatched.borrow()
     }
 
-    /// Waits until every watch that reads has been offered what was committed up to
-    /// `revision`.
+    /// Waits until every live watch has been offered the commits up to `revision`.
     pub(crate) async fn wait_dispatched(&self, revision: Revision) {
         let mut dispatched = self.dispatched.subscribe();
         // The sender lives as long as `self`.
@@ -227,7 +227,7 @@ impl Hub {
         Subscription::Live
     }
 
-    /// Reads who watches, and how far dispatching has come.
+    /// Calls a function with the watchers and the dispatched revision.
     pub(crate) fn with_watchers<T>(
         &self,
         read: impl FnOnce(&WatcherIndex<Arc<Mailbox>>, Revision) -> T,
@@ -243,8 +243,8 @@ impl Hub {
             .remove(range, |other| Arc::ptr_eq(other, mailbox));
     }
 
-    /// Ends every live watch. `replace` runs while nobody can subscribe, learns how
-    /// far dispatching has come, and says where it goes on.
+    /// Ends every live watch. `replace` runs while no watch can subscribe; it receives the
+    /// dispatched revision and returns the new one.
     pub(crate) fn end_all(&self, reason: WatchError, replace: impl FnOnce(Revision) -> Revision) {
         let mut state = self.state.lock();
         let revision = replace(state.dispatched);
@@ -275,9 +275,8 @@ impl Hub {
     }
 }
 
-/// Wakes the first before the last: those of a group are at work, or done and sent, when the
-/// next ones come and ask for the same threads. All of them at once would be done together,
-/// at the end.
+/// Wakes watches in groups, so that the first are done or sending before the next compete for the
+/// same threads. Woken all at once, they would all finish at the end.
 async fn wake_in_groups(wakers: Vec<Waker>) {
     let mut wakers = wakers.into_iter();
     loop {
@@ -287,12 +286,11 @@ async fn wake_in_groups(wakers: Vec<Waker>) {
         }
         yield_to_others().await;
     }
-    // Those who were just woken may be waiting for this very thread. They are few: no other
-    // one need be called for them.
+    // The woken tasks may be waiting for this thread. They are few, so no other thread is woken.
     task::yield_now().await;
 }
 
-/// Tells those who wait for a revision, if there is news. Never takes back what it said.
+/// Raises the revision of a signal; never lowers it.
 pub(crate) fn raise_revision(signal: &signal::Sender<Revision>, to: Revision) {
     signal.send_if_modified(|told| {
         let newer = to > *told;
@@ -302,7 +300,7 @@ pub(crate) fn raise_revision(signal: &signal::Sender<Revision>, to: Revision) {
 }
 
 impl HubState {
-    /// Sends every live watch to the history, from where it is. Returns whom to wake.
+    /// Switches every live watch to the history at its position. Returns the wakers.
     fn interrupt(&mut self) -> Vec<Waker> {
         let next = self.dispatched.next();
         let live = self.watchers.drain();

@@ -1,4 +1,4 @@
-//! The newest state, as an ordered map that can be kept by copying a pointer.
+//! The index of the newest versions, as a persistent ordered map that is cheap to clone.
 
 use crate::error::RangeError;
 use crate::key::{Key, KeyRange};
@@ -8,21 +8,21 @@ use crate::txn::{RangeQuery, RangeResult};
 use crate::version::{Version, visible};
 use imbl::OrdMap;
 
-/// Every key with its newest version. A deleted key stays, as its deletion, until
-/// compaction: readers of the past need the chain behind it. Others must not walk over
-/// what is gone: that may be many times what is there.
+/// Every key with its newest version. The tombstone of a deleted key stays until compaction,
+/// because reads at older revisions need the version chain behind it. Tombstones are kept in a
+/// separate map so that other reads do not walk over them: they may outnumber live keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     live: OrdMap<Key, Arc<Version>>,
-    /// Keys whose newest version is a deletion; none of them is live.
+    /// Keys whose newest version is a tombstone; disjoint from the live keys.
     tombstones: OrdMap<Key, Arc<Version>>,
     revision: Revision,
     size: LiveSize,
-    /// What the live versions take on disk.
+    /// Bytes of the live versions on disk.
     stored_bytes: u64,
 }
 
-/// What the live keys amount to.
+/// Number and size of the live keys.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LiveSize {
     pub keys: u64,
@@ -58,7 +58,7 @@ impl Index {
         }
     }
 
-    /// What the live versions take on disk.
+    /// Bytes of the live versions on disk.
     pub(crate) fn stored_bytes(&self) -> u64 {
         self.stored_bytes
     }
@@ -80,7 +80,7 @@ impl Index {
         self.revision = revision;
     }
 
-    /// The newest version of a key, even if that is its deletion.
+    /// Returns the newest version of a key, which may be a tombstone.
     pub(crate) fn newest(&self, key: &[u8]) -> Option<&Arc<Version>> {
         self.live.get(key).or_else(|| self.tombstones.get(key))
     }
@@ -104,7 +104,7 @@ impl Index {
         );
     }
 
-    /// Returns what was the newest version of the key.
+    /// Returns the previous newest version of the key.
     fn insert_live(&mut self, key: &Key, version: Arc<Version>) -> Option<Arc<Version>> {
         self.size.add(&version);
         self.stored_bytes += version.stored_bytes();
@@ -136,7 +136,7 @@ impl Index {
         self.stored_bytes -= bytes;
     }
 
-    /// Drops a key whose newest version is `deletion`, which nobody needs any more.
+    /// Removes a key whose newest version is the tombstone `deletion`, once no reader needs it.
     pub(crate) fn remove_tombstone(&mut self, deletion: &Arc<Version>) {
         let newest = self.tombstones.get(&*deletion.key);
         if newest.is_some_and(|newest| Arc::ptr_eq(newest, deletion)) {
@@ -144,13 +144,13 @@ impl Index {
         }
     }
 
-    /// Drops a key altogether and returns its newest version.
+    /// Removes a key and returns its newest version.
     pub(crate) fn remove(&mut self, key: &[u8]) -> Option<Arc<Version>> {
         self.take_live(key)
             .or_else(|| remove_existing(&mut self.tombstones, key))
     }
 
-    /// Every key of a range with its newest version, deletions included.
+    /// Every key of a range with its newest version, tombstones included.
     pub(crate) fn newest_entries<'a>(
         &'a self,
         range: &KeyRange,
@@ -173,14 +173,14 @@ impl Index {
         entries.map(|(_, version)| version)
     }
 
-    /// Carries out a query on everything that is in here.
+    /// Runs a query on the newest versions.
     pub(crate) fn query_newest(&self, query: &RangeQuery) -> RangeResult {
         collect_range(query, self.live_entries(&query.range).cloned())
     }
 
-    /// Carries out a query on the state at `at`, which must be kept.
+    /// Runs a query at revision `at`, which must not be compacted.
     pub(crate) fn query(&self, query: &RangeQuery, at: Revision) -> RangeResult {
-        // Also at our own revision: a draft holds versions that are newer than that.
+        // The chain is walked even at our own revision: a draft holds newer versions.
         let state = self
             .newest_entries(&query.range)
             .filter_map(|version| visible(version, at))
@@ -189,8 +189,8 @@ impl Index {
     }
 }
 
-/// Takes a key out, if it is in there: to remove one that is not would copy the way to
-/// where it would be, and most keys that are written were never deleted.
+/// Removes a key if it is present. Removing an absent key would copy the path to its place, and
+/// most written keys have no tombstone.
 fn remove_existing(map: &mut OrdMap<Key, Arc<Version>>, key: &[u8]) -> Option<Arc<Version>> {
     if !map.contains_key(key) {
         return None;
@@ -275,8 +275,8 @@ impl Snapshot {
         }
         self.floor.check(at)?;
         let result = self.index.query(query, at);
-        // Compaction may have cut the chains we walked. It raises the floor before
-        // it cuts, so a floor that still admits us means that we saw them whole.
+        // Compaction may have cut the chains that were walked. It raises the floor before it cuts,
+        // so if the floor still admits `at`, the chains were complete.
         self.floor.check(at)?;
         Ok(result)
     }
@@ -336,7 +336,7 @@ mod tests {
         keys.collect::<Vec<_>>().join(" ")
     }
 
-    /// A key is live or gone, never both, and in order either way.
+    /// A key is either live or a tombstone, and both maps are ordered.
     #[test]
     fn index_keeps_tombstones_out_of_live_entries() {
         let mut index = Index::new(Revision::FIRST);

@@ -38,26 +38,26 @@ impl fmt::Debug for Key {
     }
 }
 
-/// A half-open range of keys: `start` is in it, `end` is not.
+/// A half-open range of keys: it includes `start` and excludes `end`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct KeyRange {
     start: Key,
     end: RangeEnd,
 }
 
-/// Where a range stops.
+/// The end of a range.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum RangeEnd {
-    /// It holds nothing but its start.
+    /// The range holds only its start.
     SingleKey,
-    /// It holds every key that begins with its start.
+    /// The range holds every key that begins with its start.
     Prefix,
     Before(Key),
     Unbounded,
 }
 
 impl KeyRange {
-    /// Just this key.
+    /// The range of a single key.
     pub fn one(key: impl AsRef<[u8]>) -> Self {
         Self {
             start: Key::from(&key),
@@ -65,7 +65,7 @@ impl KeyRange {
         }
     }
 
-    /// Every key that begins with `prefix`; all keys if it is empty.
+    /// The range of all keys that begin with `prefix`; all keys if it is empty.
     pub fn prefix(prefix: impl AsRef<[u8]>) -> Self {
         Self {
             start: Key::from(&prefix),
@@ -73,11 +73,11 @@ impl KeyRange {
         }
     }
 
-    /// From `start`, which is in it, to `end`, which is not.
+    /// The range from `start` (inclusive) to `end` (exclusive).
     pub fn between(start: impl AsRef<[u8]>, end: impl AsRef<[u8]>) -> Self {
         let (start, end) = (start.as_ref(), end.as_ref());
-        // Most ranges arrive as prefixes spelt out. Recognising them keeps the
-        // watch index fast.
+        // Most ranges arrive as prefixes in the form of start and end. Recognizing them keeps the
+        // watcher index fast.
         let end = if !start.is_empty() && successor_of_prefix(start).as_deref() == Some(end) {
             RangeEnd::Prefix
         } else {
@@ -89,7 +89,7 @@ impl KeyRange {
         }
     }
 
-    /// From `start` to the end of all keys.
+    /// The range from `start` to the end of all keys.
     pub fn from_key(start: impl AsRef<[u8]>) -> Self {
         Self {
             start: Key::from(&start),
@@ -107,19 +107,19 @@ impl KeyRange {
         &self.start
     }
 
-    /// The key, if the range is exactly one.
+    /// The key, if the range is exactly one key.
     #[must_use]
     pub fn as_one(&self) -> Option<&Key> {
         matches!(self.end, RangeEnd::SingleKey).then_some(&self.start)
     }
 
-    /// The prefix, if the range is all keys under one.
+    /// The prefix, if the range is all keys with one prefix.
     #[must_use]
     pub fn as_prefix(&self) -> Option<&Key> {
         matches!(self.end, RangeEnd::Prefix).then_some(&self.start)
     }
 
-    /// The first key behind the range; `None` if there is no such bound.
+    /// The exclusive end of the range; `None` if it has no bound.
     #[must_use]
     pub fn end(&self) -> Option<Vec<u8>> {
         match &self.end {
@@ -156,7 +156,7 @@ impl KeyRange {
         }
     }
 
-    /// The part of the range behind `key`: where the next page begins.
+    /// The part of the range after `key`: where the next page begins.
     #[must_use]
     pub fn after(&self, key: &[u8]) -> Self {
         let start = [key, &[0]].concat();

@@ -1,4 +1,4 @@
-//! Leases: keys that vanish unless somebody keeps saying that they should not.
+//! Leases: keys attached to a lease are deleted when it is not renewed within its TTL.
 
 use crate::key::Key;
 use crate::version::Version;
@@ -7,7 +7,7 @@ use optik_platform::Monotonic;
 use std::fmt;
 use std::time::Duration;
 
-/// Names a lease. Zero is "no lease".
+/// The id of a lease. Zero means "no lease".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LeaseId(pub i64);
 
@@ -21,12 +21,12 @@ impl fmt::Display for LeaseId {
     }
 }
 
-/// As long as etcd allows.
+/// The largest TTL in seconds, as in etcd.
 pub const LEASE_TTL_SECONDS_MAX: u64 = 9_000_000_000;
-/// Bounds the memory that clients can take by granting leases.
+/// Bounds the memory that clients can use by granting leases.
 pub(crate) const LEASES_MAX: usize = 1_000_000;
 
-/// What a client can learn about a lease.
+/// The state of a lease as clients see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseInfo {
     pub id: LeaseId,
@@ -42,8 +42,8 @@ struct Lease {
     keys: OrdSet<Key>,
 }
 
-/// All leases, ordered by id and by expiry. Cheap to copy, so that a draft of a
-/// batch can be thrown away.
+/// All leases, ordered by id and by expiry. Cheap to copy, so that the draft of a batch can be
+/// discarded.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Leases {
     by_id: OrdMap<LeaseId, Lease>,
@@ -81,7 +81,7 @@ impl Leases {
         );
     }
 
-    /// Starts the time to live again. `None` if there is no such lease.
+    /// Restarts the TTL of a lease. Returns `None` if there is no such lease.
     pub(crate) fn renew(&mut self, id: LeaseId, now: Monotonic) -> Option<Duration> {
         let lease = self.by_id.get_mut(&id)?;
         let expiry = self.by_expiry.remove(&(lease.expires, id));
@@ -91,7 +91,7 @@ impl Leases {
         Some(lease.ttl)
     }
 
-    /// Ends a lease and returns the keys that go with it.
+    /// Ends a lease and returns the keys attached to it.
     pub(crate) fn remove(&mut self, id: LeaseId) -> Option<Vec<Key>> {
         let lease = self.by_id.remove(&id)?;
         let expiry = self.by_expiry.remove(&(lease.expires, id));
@@ -113,25 +113,25 @@ impl Leases {
         self.by_expiry.get_min().map(|(expires, _)| *expires)
     }
 
-    /// The lease that ran out first, if one did.
+    /// Returns the expired lease with the earliest expiry, if any.
     pub(crate) fn expired(&self, now: Monotonic) -> Option<LeaseId> {
         let (expires, id) = self.by_expiry.get_min()?;
         (*expires <= now).then_some(*id)
     }
 
-    /// Each lease with the keys that go with it.
+    /// Each lease with its attached keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = (LeaseId, &OrdSet<Key>)> {
         self.by_id.iter().map(|(id, lease)| (*id, &lease.keys))
     }
 
-    /// Whether each lease has its place by its expiry, and nothing else has one.
+    /// Whether the expiry order holds each lease exactly once and nothing else.
     pub(crate) fn expiries_agree(&self) -> bool {
         let known =
             |(id, lease): (&LeaseId, &Lease)| self.by_expiry.contains(&(lease.expires, *id));
         self.by_id.len() == self.by_expiry.len() && self.by_id.iter().all(known)
     }
 
-    /// Follows a key from the lease of its old version to that of its new one.
+    /// Moves a key from the lease of its old version to that of its new one.
     pub(crate) fn follow(&mut self, old: Option<&Version>, new: &Version) {
         if let Some(old) = old.filter(|old| old.lease != new.lease) {
             self.edit_keys(old.lease, |keys| drop(keys.remove(&new.key)));

@@ -1,14 +1,15 @@
-//! Keys, bytes and revisions.
+//! The store: transactions, snapshots and watches over keys, bytes and revisions.
 //!
-//! One idea carries everything: a write names the revision it was based on, and is
-//! accepted only if that is still the current one. So there is one sequence of
-//! revisions, made in one place, and every layer above passes it on unchanged.
+//! The design rests on optimistic concurrency: a write names the revision it was based on, and is
+//! accepted only if that is still the current one. There is one sequence of revisions, assigned in
+//! one place, and every layer above passes it on unchanged.
 //!
-//! * [`Store`] takes transactions and gives out snapshots and watches.
+//! * [`Store`] executes transactions and returns snapshots and watches.
 //! * A [`Snapshot`] is a whole state, held by a pointer. Reads never wait for writes.
-//! * A [`Watch`] hands over every commit that touches a range, in order, none left
-//!   out and none twice, from any revision that is not compacted.
-//! * A [`ListWatch`] is a state and then a watch, and begins again when it must.
+//! * A [`Watch`] delivers every commit that touches a range, in order and exactly once, from any
+//!   revision that is not compacted.
+//! * A [`ListWatch`] is a snapshot followed by a watch, and lists again when its events were
+//!   compacted.
 //!
 //! The crate knows nothing of JSON, HTTP or Kubernetes.
 
@@ -45,8 +46,8 @@ mod view;
 mod watch;
 mod watcher_index;
 
-/// Whether the walks of [`verify`] and `disk::verify` run. They check what the assertions
-/// elsewhere cannot: each goes over the whole state. Not in optimised builds: a benchmark
+/// Whether the full checks of [`verify`] and `disk::verify` run. They assert what local assertions
+/// cannot: each visits the whole state. They are off in optimised builds, because a benchmark
 /// shares the dev-dependencies of the tests.
 const VERIFY: bool = cfg!(all(feature = "verify", debug_assertions));
 

@@ -1,7 +1,7 @@
-//! A state and every event after it: what a controller follows.
+//! List-watch, as a controller's informer uses it: a snapshot and every event after it.
 //!
-//! A watch alone ends when the events it needs are compacted. A list-watch begins again
-//! with the state of that moment, so a caller sees either every event or a newer state.
+//! A watch alone ends when its next events are compacted. A list-watch then lists again, so a
+//! caller sees either every event or a newer state.
 
 use crate::error::WatchError;
 use crate::index::Snapshot;
@@ -11,20 +11,20 @@ use crate::watch::{Watch, WatchBatch, WatchFrom, WatchSpec};
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// What a [`ListWatch`] hands over.
+/// An item that a [`ListWatch`] returns.
 #[derive(Clone, Debug)]
 pub enum ListWatchEvent {
-    /// The state as of one moment. It replaces what was known; the events after it follow.
-    /// Comes first, and again when events were compacted before they were read.
+    /// A snapshot, which replaces everything known before; the events after it follow. It is the
+    /// first item, and comes again when events were compacted before they were read.
     Resync(Snapshot),
-    /// What was committed since in one of the ranges.
+    /// Commits in one of the ranges since the previous item.
     Changes(WatchBatch),
 }
 
 /// Lists some key ranges, then watches them.
 ///
-/// The events of a range come in order, none left out and none twice. Between ranges
-/// there is no order, and ranges that overlap see the same event once each.
+/// The events of a range come in order and exactly once. There is no order between ranges, and an
+/// event in several overlapping ranges is delivered once for each.
 #[derive(Debug)]
 pub struct ListWatch {
     store: Store,
@@ -34,12 +34,12 @@ pub struct ListWatch {
 
 #[derive(Debug)]
 enum Phase {
-    /// The next event is a state.
+    /// The next item is a snapshot.
     List,
     Watch {
-        /// One for each range.
+        /// One watch for each range.
         watches: Vec<Watch>,
-        /// Which of them is asked first: they take turns.
+        /// The index of the watch that is polled first; it rotates for fairness.
         first: usize,
     },
     Stopped,
@@ -55,8 +55,8 @@ impl ListWatch {
         }
     }
 
-    /// Waits for the next event; `None` when the store has stopped. Dropping the future
-    /// loses nothing.
+    /// Waits for the next item; `None` when the store has stopped. Dropping the future loses
+    /// nothing.
     pub async fn next(&mut self) -> Option<ListWatchEvent> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -78,7 +78,7 @@ impl ListWatch {
         }
     }
 
-    /// Takes the state of now, and watches what comes after it.
+    /// Takes a current snapshot, and watches from its revision on.
     fn list(&mut self, cx: &Context<'_>) -> Poll<Option<ListWatchEvent>> {
         let state = self.store.snapshot();
         let from = WatchFrom::Revision(state.revision().next());
@@ -91,8 +91,8 @@ impl ListWatch {
                 self.phase = Phase::Watch { watches, first: 0 };
                 Poll::Ready(Some(ListWatchEvent::Resync(state)))
             }
-            // The state was replaced in between. The next attempt takes the new one; others
-            // run first, so that this is no busy loop.
+            // The state was replaced in between. The next attempt takes the new one; yielding first
+            // avoids a busy loop.
             Err(WatchError::Compacted { .. }) => {
                 cx.waker().wake_by_ref();
                 Poll::Pending
@@ -143,7 +143,7 @@ mod tests {
         done.expect("an open store takes writes").revision
     }
 
-    /// What has come, without waiting.
+    /// Returns the next item if it is ready.
     fn try_next(list_watch: &mut ListWatch) -> Poll<Option<ListWatchEvent>> {
         list_watch.poll_next(&mut Context::from_waker(Waker::noop()))
     }
@@ -167,7 +167,7 @@ mod tests {
         }
     }
 
-    /// Reads until so many lines have come.
+    /// Reads until this number of lines has arrived.
     async fn read(list_watch: &mut ListWatch, count: usize) -> Vec<String> {
         let ranges = list_watch.ranges.clone();
         let mut lines = Vec::new();
@@ -242,15 +242,15 @@ mod tests {
         assert_eq!(read(&mut list_watch, 1).await, [format!("+b/1@{revision}")]);
     }
 
-    /// Events that are compacted before they were read are replaced by the state that they
-    /// led to.
+    /// Events that are compacted before they were read are replaced by a snapshot that includes
+    /// them.
     #[tokio::test]
     async fn compaction_of_unread_events_begins_again_with_the_state() {
         let store = Store::open(Options::ephemeral()).unwrap();
         put(&store, "a").await;
         let mut list_watch = ListWatch::new(&store, [KeyRange::all()]);
         read(&mut list_watch, 1).await;
-        // More than is kept for a reader that is late.
+        // More than a mailbox holds for a slow reader.
         for _ in 0..MAILBOX_COMMITS_MAX + 10 {
             put(&store, "b").await;
         }
@@ -268,8 +268,8 @@ mod tests {
         );
     }
 
-    /// A copy that is kept by a list-watch is the state of the store, however often events
-    /// are lost.
+    /// A copy maintained by a list-watch equals the state of the store, however often events are
+    /// lost.
     #[tokio::test]
     async fn copy_follows_the_store_through_compactions() {
         let store = Store::open(Options::ephemeral()).unwrap();

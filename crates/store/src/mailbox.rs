@@ -1,4 +1,4 @@
-//! What has been handed to one watch and not yet read.
+//! The mailbox of a watch: a bounded queue of commits that were delivered and not yet read.
 
 use crate::error::WatchError;
 use crate::history::Commit;
@@ -7,9 +7,9 @@ use crate::sync::{Arc, Mutex, rank};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
-/// A watch that is this far behind reads the history instead.
+/// The capacity of a mailbox. A watch that is farther behind reads the history instead.
 pub(crate) const MAILBOX_COMMITS_MAX: usize = 1024;
-/// A mailbox that was once long does not stay so.
+/// The capacity that an empty mailbox keeps.
 const MAILBOX_IDLE_CAPACITY_MAX: usize = 32;
 
 #[derive(Debug, Default)]
@@ -18,9 +18,9 @@ pub(crate) struct Mailbox(Mutex<MailboxContents, { rank::MAILBOX }>);
 #[derive(Debug, Default)]
 struct MailboxContents {
     commits: VecDeque<Arc<Commit>>,
-    /// Earlier commits have been read from the history.
+    /// Commits before this revision have been read from the history.
     from: Revision,
-    /// The first commit that found no room. Nothing is taken in after it.
+    /// The first commit that did not fit. No later commit is accepted.
     overflowed_at: Option<Revision>,
     ended: Option<WatchError>,
     reader: Option<Waker>,
@@ -29,9 +29,9 @@ struct MailboxContents {
 #[derive(Debug)]
 pub(crate) enum MailboxRead {
     Commits(Vec<Arc<Commit>>),
-    /// Nothing yet; the reader will be woken.
+    /// No commit is ready; the reader will be woken.
     Empty,
-    /// Everything that fitted has been read; go on from here in the history.
+    /// All queued commits have been read; continue from this revision in the history.
     Overflowed(Revision),
     Ended(WatchError),
 }
@@ -42,7 +42,7 @@ impl Mailbox {
         self.0.lock()
     }
 
-    /// Starts afresh, with commits from `from` on.
+    /// Resets the mailbox to accept commits from `from` on.
     pub(crate) fn open(&self, from: Revision) {
         let mut contents = self.0.lock();
         assert!(
@@ -58,13 +58,13 @@ impl Mailbox {
         contents.overflowed_at = None;
     }
 
-    /// Takes a commit in, and returns whom to wake.
+    /// Queues a commit, and returns the waker of the reader.
     pub(crate) fn offer(&self, commit: &Arc<Commit>) -> Option<Waker> {
         let mut contents = self.0.lock();
         let last = contents.commits.back().map(|last| last.revision);
         let unwanted = commit.revision < contents.from
             || contents.overflowed_at.is_some()
-            // It touches several keys that we watch, and we have it.
+            // The commit touches several watched keys and is already queued.
             || last == Some(commit.revision);
         if unwanted {
             return None;
@@ -82,8 +82,8 @@ impl Mailbox {
         contents.reader.take()
     }
 
-    /// Takes nothing in any more: the reader goes on in the history, behind what is in here.
-    /// Everything before `next` has been offered. Returns whom to wake.
+    /// Stops accepting commits: after the queued ones, the reader continues in the history.
+    /// Everything before `next` has been offered. Returns the waker of the reader.
     pub(crate) fn interrupt(&self, next: Revision) -> Option<Waker> {
         let mut contents = self.0.lock_clearing_poison();
         let last = contents.commits.back();
@@ -107,7 +107,7 @@ impl Mailbox {
                 first.revision,
                 contents.from
             );
-            // A commit that was taken is not offered again for its other keys.
+            // A commit that was read is not accepted again for its other keys.
             contents.from = last.revision.next();
         }
         if contents.commits.is_empty() {
@@ -116,7 +116,7 @@ impl Mailbox {
         MailboxRead::Commits(taken)
     }
 
-    /// Where it begins, what has not been read, and what found no room.
+    /// Returns the start revision, the unread revisions, and the first revision that did not fit.
     pub(crate) fn unread(&self) -> (Revision, Vec<Revision>, Option<Revision>) {
         let contents = self.0.lock();
         let commits = contents.commits.iter().map(|commit| commit.revision);

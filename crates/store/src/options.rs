@@ -6,14 +6,14 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What acknowledged writes survive.
+/// Which failures an acknowledged write survives.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// The disk has confirmed them before they are acknowledged (`fdatasync`).
+    /// Power loss: writes are synced (`fdatasync`) before they are acknowledged.
     #[default]
     PowerLoss,
-    /// The operating system has them. They survive the end of this process, but the
-    /// last second of them may not survive a power loss.
+    /// Process crash: writes are in the page cache before they are acknowledged. They survive the
+    /// end of this process, but a power loss may lose the last second of them.
     ProcessCrash,
 }
 
@@ -27,12 +27,12 @@ impl Durability {
     }
 }
 
-/// Keep old revisions readable and watchable for this long.
+/// How long old revisions stay readable and watchable.
 #[derive(Clone, Copy, Debug)]
 pub struct Retention {
-    /// Younger commits are kept …
+    /// Commits younger than this are kept …
     pub age: Duration,
-    /// … unless all of them together take more memory than this.
+    /// … unless all of them together take more bytes of memory than this.
     pub bytes_max: u64,
 }
 
@@ -53,7 +53,7 @@ impl Retention {
     };
 }
 
-/// How an embedded store is opened.
+/// Options for opening an embedded store.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The data directory; `None` keeps everything in memory only.
@@ -61,18 +61,18 @@ pub struct Options {
     pub durability: Durability,
     pub retention: Retention,
     pub limits: TxnLimits,
-    /// The data lies in files that are written until they are this large (larger, if there
-    /// is much of it). How much garbage may lie around follows from it.
+    /// The size in bytes at which a segment of the log is full (larger, if there is much data). The
+    /// amount of garbage that may accumulate is derived from it.
     pub segment_bytes: u64,
     pub executor: Executor,
-    /// Looks after the tasks of the store.
+    /// Supervises the tasks of the store.
     pub supervisor: Supervisor,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
 }
 
 impl Options {
-    /// In memory only.
+    /// Options for a store in memory only.
     #[must_use]
     pub fn ephemeral() -> Self {
         Self {
@@ -88,7 +88,7 @@ impl Options {
         }
     }
 
-    /// On disk, in a directory that is created if there is none.
+    /// Options for a store on disk, in a directory that is created if it does not exist.
     pub fn directory(path: impl Into<PathBuf>) -> Self {
         Self {
             directory: Some(path.into()),

@@ -1,9 +1,9 @@
 use crate::sync::Arc;
 use std::collections::BTreeSet;
 
-/// Who made a write, kept beside its revision.
+/// The origin of a write, stored with its revision.
 ///
-/// The store does not read it; those who ask "who changed this?" do.
+/// The store does not interpret it; it answers the question "who changed this?".
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Origin {
     pub user: String,
@@ -12,11 +12,12 @@ pub struct Origin {
     pub verb: String,
 }
 
-/// Longer parts are cut: an origin must not cost more than the write it describes.
+/// The maximum length of a part; longer ones are truncated. An origin must not cost more than the
+/// write it describes.
 pub(crate) const ORIGIN_PART_BYTES_MAX: usize = 256;
 
 impl Origin {
-    /// A write of the system itself, such as an expired lease.
+    /// The origin of a write by the system itself, such as a lease expiry.
     #[must_use]
     pub fn system(verb: &str) -> Self {
         Self {
@@ -61,13 +62,13 @@ impl Origin {
     }
 }
 
-/// Keeps one copy of each origin: a cluster has few writers and many writes.
+/// Deduplicates origins: a cluster has few writers and many writes.
 #[derive(Debug, Default)]
 pub(crate) struct OriginInterner {
     interned: BTreeSet<Arc<Origin>>,
 }
 
-/// Beyond this many the set starts again; copies in use stay alive by themselves.
+/// The set is cleared when it exceeds this size; origins in use stay alive.
 const ORIGINS_MAX: usize = 4096;
 
 impl OriginInterner {
@@ -75,7 +76,7 @@ impl OriginInterner {
         if origin.is_unknown() {
             return None;
         }
-        // Now, so that it reads the same before and after a restart.
+        // Truncated here, so that it is the same before and after a restart.
         origin.truncate();
         if let Some(known) = self.interned.get(&origin) {
             return Some(Arc::clone(known));

@@ -1,4 +1,4 @@
-//! What a panic in one of the store's tasks leaves to the others.
+//! Tests of panics in the tasks of the store and their effect on other tasks.
 
 use crate::history::{Commit, Event};
 use crate::hub::Subscription;
@@ -64,8 +64,8 @@ fn drain_revisions(watch: &mut Watch) -> Vec<u64> {
     told
 }
 
-/// Watches that were told before the panic, and those that were not, go on alike; and
-/// whoever asks for the lock finds it in order.
+/// Watches that were notified before the panic and those that were not continue alike, and the lock
+/// is usable afterwards.
 #[test]
 fn watches_catch_up_after_dispatch_panics() {
     let index = Index::new(Revision::FIRST);
@@ -106,7 +106,7 @@ fn watches_catch_up_after_dispatch_panics() {
     );
 }
 
-/// A commit that does not follow is a bug. It must not become one for readers.
+/// Publishing a commit out of order is a bug. It must not affect readers.
 #[test]
 fn publish_of_out_of_order_commit_leaves_view_unchanged() {
     let index = Index::new(Revision::FIRST);
@@ -121,7 +121,7 @@ fn publish_of_out_of_order_commit_leaves_view_unchanged() {
     assert!(publish_commit(&view, "a") > first, "it goes on");
 }
 
-/// A part that builds everything anew takes the lock over; others leave it alone till then.
+/// A component that rebuilds everything clears the poison of the lock; others skip it until then.
 #[test]
 fn poisoned_mutex_is_recovered_by_clearing_poison() {
     let lock: Mutex<_> = Mutex::new(1);

@@ -1,6 +1,6 @@
-//! Rebuilds the state from versions in the order in which they were written.
+//! Replay: rebuilds the state from versions in the order in which they were written.
 //!
-//! Used by recovery and restore, which know the numbers already.
+//! Used by recovery and restore, where the revisions are already assigned.
 
 use crate::history::{Commit, Event};
 use crate::index::Index;
@@ -13,10 +13,10 @@ use crate::version::Version;
 use bytes::Bytes;
 use optik_platform::{Monotonic, UnixMillis};
 
-/// Where a version is kept: its revision and its place in the transaction.
+/// The position of a version: its revision and its index in the transaction.
 pub(crate) type VersionPosition = (Revision, u32);
 
-/// A version as it was written, before it is linked to the one before it.
+/// A version as it was written, before it is linked to its predecessor.
 #[derive(Debug)]
 pub(crate) struct VersionRecord {
     pub(crate) key: Key,
@@ -36,7 +36,7 @@ pub(crate) struct Replay {
     pub(crate) index: Index,
     /// Commits from the floor on.
     pub(crate) history: Vec<Arc<Commit>>,
-    /// Versions that no reader can reach any more, and what each takes on disk.
+    /// Unreachable versions, with the size of each on disk.
     pub(crate) garbage: Vec<(VersionPosition, u64)>,
     floor: Revision,
     now: Monotonic,
@@ -44,8 +44,8 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    /// What was written before is as if it were written `now`: how long ago that was in
-    /// truth nobody knows, because the wall clock may have been set since.
+    /// Starts a replay. All commits count as made at `now`: their true age is unknown, because the
+    /// wall clock may have been set since.
     pub(crate) fn new(floor: Revision, now: Monotonic) -> Self {
         Self {
             index: Index::new(Revision::FIRST),
@@ -68,7 +68,8 @@ impl Replay {
         }
     }
 
-    /// Before the floor only the last version of a key counts, if it is not a deletion.
+    /// Adds a version below the floor: only the last version of a key counts, if it is not a
+    /// deletion.
     fn push_compacted(&mut self, written: VersionRecord) {
         let old = self.index.remove(&written.key);
         self.garbage.extend(old.map(|old| garbage_entry(&old)));
@@ -105,7 +106,7 @@ impl Replay {
         }));
     }
 
-    /// Says that there is no more.
+    /// Ends the replay.
     pub(crate) fn finish(&mut self) {
         self.close_commit_before(Revision::ZERO);
     }

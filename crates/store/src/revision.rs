@@ -1,16 +1,16 @@
 use std::fmt;
 
-/// A point in the one sequence of committed transactions.
+/// A revision: the position of a transaction in the sequence of committed transactions.
 ///
-/// An empty store stands at 1; the first commit makes 2. Zero is never a
-/// revision: it stands for "no such version", as in etcd.
+/// An empty store is at 1; the first commit has 2. Zero is never a revision: it means "no such
+/// version", as in etcd.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Revision(u64);
 
 impl Revision {
     /// "No such version": what a compare sees for a key that does not exist.
     pub const ZERO: Self = Self(0);
-    /// Where an empty store stands.
+    /// The revision of an empty store.
     pub const FIRST: Self = Self(1);
 
     #[must_use]

@@ -1,8 +1,8 @@
-//! The one place where revisions are made.
+//! The sequencer: the single task of the embedded engine that assigns revisions.
 //!
-//! Requests queue up while the disk is busy with those before them. The sequencer
-//! works out all that have gathered, makes them durable with one sync, shows them to
-//! the world, and only then answers.
+//! Requests queue while the disk syncs the previous batch (group commit). The sequencer executes
+//! all queued requests, makes them durable with one fsync, publishes them to readers, and then
+//! replies.
 
 use crate::batch_receiver::{BatchReceiver, QueuedRequest};
 use crate::compaction::{
@@ -25,17 +25,17 @@ use optik_platform::Monotonic;
 use std::time::Duration;
 use tokio::sync::oneshot;
 
-/// How often the sequencer looks at the time when nobody asks it anything.
+/// Interval of the sequencer's tick when no requests arrive.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// How long it leaves a failed disk alone before it tries again.
+/// Pause between attempts to repair a failed disk.
 const REPAIR_INTERVAL: Duration = Duration::from_millis(500);
-/// How many leases end in one batch.
+/// Maximum number of leases that expire in one batch.
 const BATCH_EXPIRIES_MAX: usize = 256;
-/// How many quiet ticks make a good time for cleaning the disk.
+/// Number of quiet ticks after which the disk is cleaned thoroughly.
 const QUIET_TICKS_MIN: u32 = 5;
-/// A tick is quiet if there were no more commits: somebody always renews a lease.
+/// Maximum commits of a quiet tick. It is not zero because clients renew leases continuously.
 const QUIET_TICK_COMMITS_MAX: u64 = 20;
-/// How often the sequencer looks whether the disk is clean.
+/// Interval at which the sequencer polls the state of cleaning.
 const CLEANING_POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) type Reply<T> = oneshot::Sender<T>;
@@ -70,14 +70,14 @@ pub(crate) enum SequencerRequest {
     Leases {
         reply: Reply<Result<Vec<LeaseId>, LeaseError>>,
     },
-    /// Look at the time now; answered when everything due has been done.
+    /// Runs the due periodic work now; the reply follows when it is done.
     Tick {
         reply: Reply<()>,
     },
     BackendStatus {
         reply: Reply<BackendStatus>,
     },
-    /// A whole state: published, so durable.
+    /// Exports the whole published, and therefore durable, state.
     Export {
         reply: Reply<ExportState>,
     },
@@ -89,16 +89,16 @@ pub(crate) enum SequencerRequest {
     },
 }
 
-/// How what holds the data is.
+/// Status of the embedded engine's disk.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackendStatus {
     pub(crate) bytes: u64,
-    /// Of an embedded engine on disk.
+    /// The disk of an embedded engine; `None` in memory.
     pub(crate) status: Option<DiskStatus>,
     pub(crate) accepts_writes: bool,
 }
 
-/// What an export is made of, as of one moment.
+/// The state that an export is made of, at one revision.
 pub(crate) struct ExportState {
     pub(crate) floor: Revision,
     pub(crate) state: (Vec<Arc<Commit>>, Index),
@@ -106,7 +106,7 @@ pub(crate) struct ExportState {
 }
 
 impl SequencerRequest {
-    /// About how much of a batch it fills.
+    /// Approximate share of the batch size.
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::Commit { txn, .. } => txn.size(),
@@ -119,30 +119,30 @@ pub(crate) struct Sequencer {
     view: Arc<View>,
     disk: Option<Disk>,
     options: Options,
-    /// As published, but for what compaction has cleared away since.
+    /// The published index, minus the versions that compaction has removed since.
     index: Index,
     leases: Leases,
     origins: OriginInterner,
     failure: Option<DiskFailure>,
     last_tick: Monotonic,
     last_synced: Revision,
-    /// How many ticks there have been in which little was written.
+    /// Number of consecutive ticks with few commits.
     quiet_ticks: u32,
-    /// Since the last batch.
+    /// Requests since the last batch.
     defragment_requests: Vec<Reply<Result<(), CommitError>>>,
-    /// Answered when the disk is clean.
+    /// Replied to when the disk is clean.
     defragment_waiters: Vec<Reply<Result<(), CommitError>>>,
     stop_reply: Option<Reply<()>>,
     verify_schedule: VerifySchedule,
 }
 
-/// The disk refuses writes; reads go on.
+/// A failure of the disk: writes are rejected, reads continue.
 struct DiskFailure {
     error: CommitError,
     last_attempt: Monotonic,
 }
 
-/// An answer that is ready, but must not be given before the batch is durable.
+/// A computed reply that is held back until the batch is durable.
 type PendingReply = Box<dyn FnOnce(Option<&CommitError>) + Send>;
 
 struct CommitBatch {
@@ -177,7 +177,7 @@ impl Sequencer {
         }
     }
 
-    /// Carries requests out until it is told to stop, or nobody is left who could.
+    /// Executes requests until it is stopped or all senders are dropped.
     pub(crate) async fn run(mut self, mut requests: BatchReceiver) {
         if crate::VERIFY {
             self.verify();
@@ -200,7 +200,7 @@ impl Sequencer {
         self.close();
     }
 
-    /// Asserts what holds between two batches; see [`verify`].
+    /// Asserts the invariants that hold between batches; see [`verify`].
     fn verify(&self) {
         verify::view(&self.view);
         verify::leases(&self.leases, &self.index);
@@ -215,7 +215,7 @@ impl Sequencer {
         }
     }
 
-    /// How long nothing needs to be done unless somebody asks.
+    /// Returns how long the sequencer may sleep if no request arrives.
     fn idle_timeout(&self) -> Duration {
         let now = self.options.clock.monotonic();
         let to_expiry = self.leases.next_expiry().map(|expiry| expiry.since(now));
@@ -223,7 +223,7 @@ impl Sequencer {
         if has_garbage(&self.view) {
             return Duration::ZERO;
         }
-        // A lease that ran out while the disk fails must not make us spin.
+        // An expired lease must not cause a busy loop while the disk fails.
         if self.failure.is_some() {
             return TICK_INTERVAL;
         }
@@ -270,8 +270,8 @@ impl Sequencer {
     }
 
     fn expire_leases(&mut self, batch: &mut CommitBatch, now: Monotonic) {
-        // The others follow with the next batches: leases that were granted at the same time
-        // may hold millions of keys.
+        // Further leases expire in the next batches: leases that were granted at the same time may
+        // hold millions of keys.
         for _ in 0..BATCH_EXPIRIES_MAX {
             let Some(id) = batch.draft.leases.expired(now) else {
                 return;
@@ -377,10 +377,10 @@ impl Sequencer {
         }
     }
 
-    /// Makes a batch durable, publishes it, answers: in this order.
+    /// Makes a batch durable, publishes it, then replies.
     ///
-    /// Watchers are told last. Waking their thread takes longer than all answers, and
-    /// they cannot tell the difference.
+    /// Watchers are notified last: waking the dispatcher takes longer than all replies, and
+    /// watchers cannot observe the order.
     fn commit_batch(&mut self, mut batch: CommitBatch) {
         let written = self.write(&batch);
         let before = match written {
@@ -419,7 +419,7 @@ impl Sequencer {
         written.map_err(|error| self.record_failure(error))
     }
 
-    /// Returns the state before, if there is a new one.
+    /// Publishes the batch; returns the previous index if there is a new one.
     fn publish(&mut self, batch: &mut CommitBatch) -> Option<Index> {
         self.check_publishable(batch);
         let commits = std::mem::take(&mut batch.draft.commits);
@@ -435,7 +435,7 @@ impl Sequencer {
         before
     }
 
-    /// What readers are about to see follows what they saw, and is on disk.
+    /// Asserts that the batch continues the published state and is on disk.
     fn check_publishable(&self, batch: &CommitBatch) {
         let (before, revision) = (self.index.revision(), batch.draft.index.revision());
         let commits = &batch.draft.commits;
@@ -500,7 +500,7 @@ impl Sequencer {
         }
     }
 
-    /// Clears away a bounded part of what compaction made unreachable.
+    /// Removes a bounded number of versions that compaction made unreachable.
     fn sweep(&mut self, commits: usize) {
         let disk = &mut self.disk;
         sweep(&self.view, &mut self.index, commits, |version| {
@@ -510,7 +510,7 @@ impl Sequencer {
         });
     }
 
-    /// Lets the cleaner of the disk do what is due.
+    /// Starts due cleaning of the disk.
     fn clean_disk(&mut self) {
         let Some(disk) = &mut self.disk else {
             return;
@@ -534,10 +534,9 @@ impl Sequencer {
         }
     }
 
-    /// Clears everything away at once, for somebody who wants the disk space back. Others
-    /// write meanwhile.
+    /// Sweeps all compacted versions at once for a defragment request. Writes continue meanwhile.
     ///
-    /// Not in the middle of a batch: its draft began with the state before.
+    /// Must not be called during a batch: the batch's draft is based on the state before.
     fn begin_defragment(&mut self) {
         while has_garbage(&self.view) {
             self.sweep(SWEEP_COMMITS);
@@ -560,7 +559,7 @@ impl Sequencer {
         }
     }
 
-    /// The disk is cleaned less thoroughly while somebody writes.
+    /// Updates the quiet ticks; the disk is cleaned less thoroughly under write load.
     fn update_quiet_ticks(&mut self) {
         let commits = self.index.revision().get() - self.last_synced.get();
         self.quiet_ticks = if commits > QUIET_TICK_COMMITS_MAX {
@@ -589,7 +588,7 @@ impl Sequencer {
     fn close(mut self) {
         self.sync_disk();
         self.view.hub().stop();
-        // Close the disk before saying so: whoever waits may open it again.
+        // The disk is closed before the reply, because the caller may open it again.
         if let Some(disk) = self.disk.take() {
             disk.close();
         }
@@ -614,7 +613,8 @@ impl CommitBatch {
     }
 }
 
-/// Keeps a result back until the batch is durable; if it is not, that is the answer.
+/// Returns a reply that is sent once the batch is durable; if the batch fails, it carries the
+/// error.
 fn reply_when_durable<T: Send + 'static, E: Send + 'static>(
     reply: Reply<Result<T, E>>,
     result: Result<T, E>,
@@ -622,16 +622,16 @@ fn reply_when_durable<T: Send + 'static, E: Send + 'static>(
 ) -> PendingReply {
     Box::new(move |error| {
         let result = match error {
-            // What was refused for its own sake is refused whatever the disk does.
+            // A request that was rejected by validation keeps its error, whatever the disk does.
             Some(error) if result.is_ok() => Err(failed(error.clone())),
             _ => result,
         };
-        // The caller may have gone away; the commit stands all the same.
+        // The caller may be gone; the commit stands.
         let _ = reply.send(result);
     })
 }
 
-/// An answer that does not depend on the disk.
+/// Returns a reply that does not depend on the disk.
 fn reply_regardless<T: Send + 'static>(reply: Reply<T>, result: T) -> PendingReply {
     Box::new(move |_: Option<&CommitError>| drop(reply.send(result)))
 }
@@ -645,7 +645,7 @@ impl From<DiskError> for CommitError {
     }
 }
 
-/// An error with all its causes, for the log.
+/// Formats an error with all its causes for the log.
 fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -17,7 +17,7 @@ use crate::view::View;
 use crate::watch::{Watch, WatchSpec};
 use std::time::Duration;
 
-/// A store: one sequence of revisions, and everything that follows from it.
+/// A store: one sequence of revisions, with its snapshots, watches and leases.
 ///
 /// Cheap to clone. The store stops when it is closed or its last clone is dropped.
 ///
@@ -52,25 +52,25 @@ enum Engine {
     Etcd(EtcdEngine),
 }
 
-/// What the store amounts to.
+/// The status of a store.
 #[derive(Clone, Copy, Debug)]
 pub struct StoreStatus {
-    /// The same for all time; different for every store.
+    /// The id of the store: constant, and different for every store.
     pub id: u64,
     pub revision: Revision,
     /// The oldest revision that can be read.
     pub oldest: Revision,
     pub live: LiveSize,
-    /// Commits that can be watched.
+    /// The number of commits that can be watched.
     pub history_commits: usize,
-    /// What they keep in memory at most.
+    /// An upper bound on the memory that they use.
     pub history_bytes: u64,
-    /// On disk; zero if there is none.
+    /// Bytes on disk; zero for a store in memory.
     pub disk_bytes: u64,
-    /// Of the embedded engine on disk.
+    /// Details of the embedded engine on disk.
     pub disk: Option<DiskStatus>,
-    /// False from a write that the disk refused until it works again, or while etcd says
-    /// that it has no room.
+    /// False after the disk refused a write until it works again, or while etcd reports that it has
+    /// no space.
     pub accepts_writes: bool,
 }
 
@@ -89,8 +89,8 @@ impl Store {
         })
     }
 
-    /// Opens a store on an etcd cluster: reads all of it, and follows it from then on
-    /// by tasks of the runtime this is called on.
+    /// Opens a store on an etcd cluster: reads all of its state, and then watches it with tasks of
+    /// the runtime on which this is called.
     ///
     /// # Errors
     /// If the cluster cannot be reached or used; see [`ConnectError`].
@@ -104,13 +104,13 @@ impl Store {
         })
     }
 
-    /// Carries out a transaction. When this returns, the result is durable and every
-    /// read that begins now sees it.
+    /// Executes a transaction. When this returns, the result is durable and visible to every read
+    /// that begins afterwards.
     ///
-    /// Dropping the future does not stop a transaction that has been handed over.
+    /// Dropping the future does not cancel a transaction that has been submitted.
     ///
     /// # Errors
-    /// If the transaction makes no sense, or the store cannot take writes.
+    /// If the transaction is invalid, or the store cannot accept writes.
     pub async fn commit(&self, txn: Txn, origin: Origin) -> Result<TxnResult, CommitError> {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
@@ -121,19 +121,20 @@ impl Store {
         }
     }
 
-    /// The state this process knows. Never older than what it has shown before.
+    /// Returns the newest state known to this process. Successive snapshots never go back in time.
     #[must_use]
     pub fn snapshot(&self) -> Snapshot {
         self.inner.view.snapshot()
     }
 
-    /// A state that has every write that was acknowledged, by anybody, before this call.
+    /// Returns a linearizable state: it includes every write that was acknowledged, to any client,
+    /// before this call.
     ///
     /// # Errors
     /// If that cannot be proven.
     pub async fn latest(&self) -> Result<Snapshot, ReadError> {
         match &self.inner.engine {
-            // Commits are published before they are acknowledged, and only from here.
+            // Commits are published before they are acknowledged, and only by this process.
             Engine::Embedded(embedded) => match embedded.check() {
                 Ok(()) => Ok(self.snapshot()),
                 Err(why) => Err(ReadError::Unavailable(why.into())),
@@ -142,20 +143,20 @@ impl Store {
         }
     }
 
-    /// Whether [`Store::snapshot`] may be acted upon: on a cluster, it may not once nothing
-    /// has proven for ten seconds that it is what the cluster has. Costs next to nothing.
+    /// Checks that [`Store::snapshot`] is recent enough to act on: on a cluster, it is not after
+    /// ten seconds without proof that it is current. The cost is negligible.
     ///
     /// # Errors
     /// If that proof is missing.
     pub fn check_staleness(&self) -> Result<(), ReadError> {
         match &self.inner.engine {
-            // Nobody else could have changed anything.
+            // Only this process can change the state.
             Engine::Embedded(_) => Ok(()),
             Engine::Etcd(etcd) => etcd.check_staleness(),
         }
     }
 
-    /// Waits until `revision` has been reached, for as long as it takes.
+    /// Waits without a timeout until `revision` has been reached.
     pub async fn wait_for_revision(&self, revision: Revision) -> Snapshot {
         match &self.inner.engine {
             Engine::Embedded(_) => self.inner.view.wait_for_revision(revision).await,
@@ -164,19 +165,21 @@ impl Store {
         self.snapshot()
     }
 
+    /// Opens a watch.
+    ///
     /// # Errors
-    /// If events it asks for are compacted.
+    /// If events that it requests are compacted.
     pub fn watch(&self, spec: WatchSpec) -> Result<Watch, WatchError> {
         self.inner.view.watch(spec)
     }
 
-    /// Waits until watches that keep reading have been handed everything up to
-    /// `revision`: then [`Watch::through`] is at least that once they have read it.
+    /// Waits until every commit up to `revision` has been delivered to the mailboxes of watches
+    /// that keep reading: then [`Watch::through`] is at least `revision` once they have read it.
     pub async fn wait_dispatched(&self, revision: Revision) {
         self.inner.view.hub().wait_dispatched(revision).await;
     }
 
-    /// Forgets what was before `revision`. Reads at it still work.
+    /// Compacts the history before `revision`. Reads at `revision` still work.
     ///
     /// # Errors
     /// If it is compacted already, or lies in the future.
@@ -190,10 +193,10 @@ impl Store {
         }
     }
 
-    /// Grants a lease, with this id or a free one.
+    /// Grants a lease with the given id, or with a free one.
     ///
     /// # Errors
-    /// If the id is taken or the time too long.
+    /// If the id is taken or the TTL too long.
     pub async fn grant_lease(
         &self,
         id: Option<LeaseId>,
@@ -209,7 +212,7 @@ impl Store {
         }
     }
 
-    /// Ends a lease and deletes its keys; returns the revision after that.
+    /// Revokes a lease and deletes its keys; returns the revision of the store afterwards.
     ///
     /// # Errors
     /// If there is no such lease.
@@ -223,7 +226,7 @@ impl Store {
         }
     }
 
-    /// Starts a lease's time again; returns how long it has.
+    /// Renews a lease; returns its TTL.
     ///
     /// # Errors
     /// If there is no such lease.
@@ -299,12 +302,12 @@ impl Store {
         }
     }
 
-    /// Looks at the clock now instead of within a second: expires leases, compacts.
-    /// For tests that move the clock by hand.
+    /// Expires leases and compacts now instead of within a second. For tests that move the clock by
+    /// hand.
     pub async fn tick(&self) {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                // A store that has stopped has nothing due.
+                // A stopped store has nothing due.
                 let _ = embedded
                     .call(|reply| SequencerRequest::Tick { reply })
                     .await;
@@ -313,7 +316,7 @@ impl Store {
         }
     }
 
-    /// The whole store as one stream of bytes; see [`crate::restore`].
+    /// Exports the whole store as one stream of bytes; see [`crate::restore`].
     ///
     /// # Errors
     /// If the store has stopped.
@@ -334,7 +337,7 @@ impl Store {
         }
     }
 
-    /// Gives all disk space back that compaction freed. Others can write meanwhile.
+    /// Reclaims all disk space that compaction freed. Writes continue meanwhile.
     ///
     /// # Errors
     /// If the disk fails.
@@ -349,11 +352,11 @@ impl Store {
         }
     }
 
-    /// Finishes what was handed over, ends all watches, and lets go of the disk.
+    /// Finishes submitted requests, ends all watches, and unlocks the data directory.
     pub async fn close(&self) {
         match &self.inner.engine {
             Engine::Embedded(embedded) => {
-                // Closed already is as good as closed.
+                // Closing a closed store does nothing.
                 let _ = embedded
                     .call(|reply| SequencerRequest::Stop { reply })
                     .await;

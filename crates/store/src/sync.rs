@@ -1,8 +1,8 @@
-//! Every lock of this crate comes from here, so that a schedule explorer can be
-//! put in the place of the standard library in one line.
+//! Locks. Every lock of this crate is of a type defined here, so that one line can replace the
+//! standard library with a schedule explorer.
 //!
-//! A poisoned lock means that one of our threads panicked half-way through a
-//! change of shared state. Going on would serve that half: we panic too.
+//! A poisoned lock means that a thread of this process panicked in the middle of a change of shared
+//! state. Continuing would serve inconsistent state, so taking the lock panics too.
 
 pub(crate) use std::sync::Arc;
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,7 +28,7 @@ thread_local! {
     static HELD_RANKS: Cell<u8> = const { Cell::new(0) };
 }
 
-/// That this thread holds a lock of a rank, or is about to take it.
+/// Proof that this thread holds a lock of a rank, or is about to take it.
 #[derive(Debug)]
 struct HeldRank<const RANK: u8>;
 
@@ -57,7 +57,7 @@ impl<const RANK: u8> Drop for HeldRank<RANK> {
     }
 }
 
-/// A guard of the standard library that knows its place in the lock order.
+/// A guard of the standard library with its rank in the lock order.
 #[derive(Debug)]
 pub(crate) struct Guard<G, const RANK: u8> {
     guard: G,
@@ -95,8 +95,8 @@ impl<T, const RANK: u8> Mutex<T, RANK> {
         }
     }
 
-    /// Takes it over from whoever panicked while holding it. For those who do not rely on
-    /// what that left half done: they put something else in its place.
+    /// Takes the lock and clears its poison. For callers that replace the state instead of relying
+    /// on what the panic left half changed.
     pub(crate) fn lock_clearing_poison(&self) -> Guard<MutexGuard<'_, T>, RANK> {
         let held = HeldRank::new();
         let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -104,14 +104,14 @@ impl<T, const RANK: u8> Mutex<T, RANK> {
         Guard { guard, _held: held }
     }
 
-    /// `None` if somebody panicked while holding it, and nobody has taken it over yet.
+    /// Takes the lock; `None` if it is poisoned and the poison has not been cleared.
     pub(crate) fn lock_unless_poisoned(&self) -> Option<Guard<MutexGuard<'_, T>, RANK>> {
         let held = HeldRank::new();
         let guard = self.0.lock().ok()?;
         Some(Guard { guard, _held: held })
     }
 
-    /// `None` if somebody else holds it.
+    /// Takes the lock if it is free; otherwise `None`.
     pub(crate) fn try_lock(&self) -> Option<Guard<MutexGuard<'_, T>, RANK>> {
         let held = HeldRank::new();
         match self.0.try_lock() {

@@ -1,4 +1,4 @@
-//! What a client may ask for in one atomic step.
+//! Transactions: compares and operations that a client requests in one atomic step.
 
 use crate::key::{Key, KeyRange};
 use crate::lease::LeaseId;
@@ -8,7 +8,7 @@ use crate::version::Version;
 use bytes::Bytes;
 use std::cmp::Ordering;
 
-/// If every compare holds, `success` is carried out, otherwise `failure`.
+/// A transaction: if every compare holds, `success` is executed, otherwise `failure`.
 ///
 /// All its writes share one revision. A transaction that writes nothing takes none.
 #[derive(Clone, Debug, Default)]
@@ -29,9 +29,9 @@ pub enum Op {
 #[derive(Clone, Debug)]
 pub struct Put {
     pub key: Key,
-    /// `None` keeps the value there is; the key must exist.
+    /// `None` keeps the current value; the key must exist.
     pub value: Option<Bytes>,
-    /// `None` keeps the lease there is; the key must exist.
+    /// `None` keeps the current lease; the key must exist.
     pub lease: Option<LeaseId>,
 }
 
@@ -45,8 +45,8 @@ impl Put {
     }
 }
 
-/// A condition on every key of a range. A range without keys is judged as one key
-/// whose numbers are all zero.
+/// A condition on every key of a range. A range without keys is evaluated as one key whose numbers
+/// are all zero.
 #[derive(Clone, Debug)]
 pub struct Compare {
     pub range: KeyRange,
@@ -62,7 +62,7 @@ pub enum Relation {
     Less,
 }
 
-/// What is compared, and with what.
+/// The compared field and the expected value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operand {
     Version(u64),
@@ -73,7 +73,7 @@ pub enum Operand {
 }
 
 impl Compare {
-    /// The condition of every optimistic write: nobody has written the key since.
+    /// The precondition of every optimistic write: the key was not written since.
     pub fn mod_revision_is(key: impl AsRef<[u8]>, revision: Revision) -> Self {
         Self {
             range: KeyRange::one(key),
@@ -82,7 +82,7 @@ impl Compare {
         }
     }
 
-    /// Whether it holds for a live version of a key, or for a key that is not there.
+    /// Whether the condition holds for a live version of a key, or for a missing key.
     pub(crate) fn holds(&self, version: Option<&Version>) -> bool {
         let ordering = match &self.operand {
             Operand::Version(than) => version.map_or(0, Version::version).cmp(than),
@@ -92,7 +92,7 @@ impl Compare {
             Operand::ModRevision(than) => revision_of(version, Version::mod_revision).cmp(than),
             Operand::Lease(than) => version.map_or(LeaseId::NONE, Version::lease).cmp(than),
             Operand::Value(than) => match version {
-                // No value compares to anything, not even as "not equal".
+                // A missing value compares to nothing, not even as "not equal".
                 None => return false,
                 Some(version) => version.value().cmp(than),
             },
@@ -114,11 +114,11 @@ fn revision_of(version: Option<&Version>, field: fn(&Version) -> Revision) -> Re
 #[derive(Clone, Debug)]
 pub struct RangeQuery {
     pub range: KeyRange,
-    /// The state to read; `None` is the newest.
+    /// The revision to read at; `None` is the newest.
     pub at: Option<Revision>,
-    /// How many entries to return at most; `None` is all.
+    /// The maximum number of entries to return; `None` is all.
     pub limit: Option<usize>,
-    /// Return no entries, only how many there are.
+    /// Return only the count and no entries.
     pub count_only: bool,
     pub filter: RevisionFilter,
 }
@@ -160,19 +160,19 @@ impl RevisionFilter {
 pub struct RangeResult {
     /// In key order.
     pub entries: Vec<Arc<Version>>,
-    /// Whether the limit cut the answer short.
+    /// Whether the limit truncated the result.
     pub more: bool,
-    /// How many keys the range holds, whatever the limit and the filter.
+    /// The number of keys in the range, regardless of the limit and the filter.
     pub count: u64,
 }
 
 /// The answer to a [`Txn`].
 #[derive(Clone, Debug)]
 pub struct TxnResult {
-    /// The store's revision after it: its own if it wrote.
+    /// The revision of the store after the transaction: its own if it wrote.
     pub revision: Revision,
     pub succeeded: bool,
-    /// One for each operation of the branch that was taken.
+    /// One result for each operation of the executed branch.
     pub results: Vec<OpResult>,
 }
 
@@ -205,8 +205,8 @@ impl Txn {
         Self::from_ops(vec![Op::Delete(range)])
     }
 
-    /// A write that takes effect only if the key is still at `revision`
-    /// (zero: does not exist). On refusal the answer carries what is there now.
+    /// A write that takes effect only if the mod revision of the key is `revision` (zero: does not
+    /// exist). Otherwise the result contains the current version.
     #[must_use]
     pub fn put_if(revision: Revision, put: Put) -> Self {
         let current = RangeQuery::new(KeyRange::one(&put.key));
@@ -217,7 +217,7 @@ impl Txn {
         }
     }
 
-    /// As [`Txn::put_if`], for a removal.
+    /// As [`Txn::put_if`], for a deletion.
     #[must_use]
     pub fn delete_if(revision: Revision, key: impl AsRef<[u8]>) -> Self {
         let range = KeyRange::one(key);
@@ -228,7 +228,7 @@ impl Txn {
         }
     }
 
-    /// Keys and values together.
+    /// The total size of keys and values in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         let compares = self

@@ -1,4 +1,4 @@
-//! Whether a transaction is well formed, before any of it is carried out.
+//! Validation of transactions, before any part is executed.
 
 use crate::error::TxnError;
 use crate::key::{Key, KeyRange};
@@ -8,9 +8,9 @@ use std::collections::BTreeSet;
 /// Bounds on one transaction.
 #[derive(Clone, Copy, Debug)]
 pub struct TxnLimits {
-    /// Of a list of compares or operations, as etcd counts them.
+    /// The maximum length of a list of compares or operations, counted as in etcd.
     pub operations_max: usize,
-    /// Keys and values together.
+    /// The maximum total size of keys and values in bytes.
     pub bytes_max: usize,
     pub nesting_max: usize,
 }
@@ -25,7 +25,7 @@ impl Default for TxnLimits {
     }
 }
 
-/// Refuses what etcd refuses: no key, too many operations, too large, or one key
+/// Rejects the transactions that etcd rejects: no key, too many operations, too large, or one key
 /// written twice.
 pub(crate) fn validate_txn(txn: &Txn, limits: &TxnLimits) -> Result<(), TxnError> {
     validate_shape(txn, limits, 0)?;
@@ -53,7 +53,7 @@ fn validate_shape(txn: &Txn, limits: &TxnLimits, depth: usize) -> Result<(), Txn
     for compare in &txn.compares {
         validate_start(&compare.range)?;
     }
-    // As in etcd: what is nested may have only what this one leaves.
+    // As in etcd, nested transactions share the limit of the outer one.
     let left = TxnLimits {
         operations_max: limits.operations_max - longest,
         ..*limits
@@ -83,10 +83,10 @@ struct WriteSet {
     deletes: Vec<KeyRange>,
 }
 
-/// What a list of operations may write, if no key could be written twice.
+/// Returns the keys that a list of operations may write; an error if a key could be written twice.
 ///
-/// The two branches of a nested transaction exclude each other, so they may
-/// write the same key; neither may touch what the list around them writes.
+/// The two branches of a nested transaction exclude each other, so they may write the same key;
+/// neither may write a key that the enclosing list writes.
 fn write_set(ops: &[Op]) -> Result<WriteSet, TxnError> {
     let mut all = WriteSet::default();
     for op in ops {

@@ -1,7 +1,7 @@
-//! Walks over the state in memory that assert what single steps cannot.
+//! Full checks of the state in memory: they assert what local assertions cannot.
 //!
-//! The feature `verify` turns them on, as etcd's package of this name does; the tests of this
-//! crate and of `testkit/store` have it. What is on disk is compared in `disk::verify`.
+//! The feature `verify` enables them, like etcd's package of this name; the tests of this crate and
+//! of `testkit/store` use it. `disk::verify` checks the state on disk.
 
 use crate::history::Commit;
 use crate::index::{Index, LiveSize};
@@ -13,25 +13,25 @@ use crate::sync::Arc;
 use crate::version::{VERSION_OVERHEAD_BYTES, Version};
 use crate::view::View;
 
-/// A walk may take about as long as so many versions for each request since the last one. So
-/// a small state is looked at after each batch, and a large one does not make tests slow.
+/// The budget of a check in versions for each request since the last one. A small state is checked
+/// after each batch, and a large one does not make tests slow.
 const VERSIONS_PER_REQUEST: u64 = 32;
-/// After a compaction, a state of so many versions is looked at in any case.
+/// After a compaction, a state of up to this number of versions is always checked.
 const SMALL_STATE_VERSIONS: u64 = 4096;
 /// With more watchers than this, they are not compared one by one.
 const WATCHERS_MAX: usize = 128;
 
-/// When to walk over everything again.
+/// Decides when the next full check runs.
 #[derive(Debug, Default)]
 pub(crate) struct VerifySchedule {
-    /// How many versions may be looked at.
+    /// The number of versions that may be visited.
     credit: u64,
-    /// The floor when that was done last.
+    /// The floor at the last check.
     floor: Revision,
 }
 
 impl VerifySchedule {
-    /// Whether to look now, after so many requests.
+    /// Whether a check is due, after this number of requests.
     pub(crate) fn is_due(&mut self, view: &View, requests: usize) -> bool {
         if !crate::VERIFY {
             return false;
@@ -50,8 +50,9 @@ impl VerifySchedule {
     }
 }
 
-/// What readers and watchers see. For the task that publishes: nothing may change meanwhile
-/// but how far dispatching has come. Revisions are contiguous, so not for the etcd engine.
+/// Checks what readers and watchers see. Called by the task that publishes: only the progress of
+/// dispatching may change meanwhile. Revisions must be contiguous, so it does not apply to the etcd
+/// engine.
 pub(crate) fn view(view: &View) {
     revisions(view);
     watchers(view);
@@ -67,7 +68,7 @@ pub(crate) fn view(view: &View) {
     history_covers(view, &history);
 }
 
-/// The order of revisions.
+/// Checks the order of the revisions of the view.
 fn revisions(view: &View) {
     let told = view.hub().dispatched_at_least();
     let dispatched = view.hub().dispatched();
@@ -83,7 +84,8 @@ fn revisions(view: &View) {
     );
 }
 
-/// From the floor on, and from what is not dispatched on, every revision is there.
+/// Checks that every revision is there from the floor on, and from the first undispatched commit
+/// on.
 fn history_covers(view: &View, history: &[Arc<Commit>]) {
     let (needed, floor) = (view.oldest_needed(), view.floor().get());
     let published = view.revision();
@@ -102,7 +104,7 @@ fn history_covers(view: &View, history: &[Arc<Commit>]) {
     );
 }
 
-/// Returns how many changes they made.
+/// Checks the commits; returns the number of their changes.
 fn commits(history: &[Arc<Commit>], bytes: u64) -> usize {
     let sizes = history.iter().map(|commit| commit.size());
     assert_eq!(sizes.sum::<u64>(), bytes, "sizes: bytes of the history");
@@ -137,7 +139,7 @@ fn events(commit: &Commit) -> usize {
     commit.events.len()
 }
 
-/// Returns how many versions there are from `oldest` on.
+/// Checks the index; returns the number of versions from `oldest` on.
 fn index(index: &Index, oldest: Option<Revision>) -> usize {
     let (mut size, mut stored, mut recent) = (LiveSize::default(), 0, 0);
     let mut before: Option<&Arc<Version>> = None;
@@ -174,7 +176,7 @@ fn index(index: &Index, oldest: Option<Revision>) -> usize {
     recent
 }
 
-/// Checks a whole chain, and counts what is in it from `oldest` on.
+/// Checks a whole chain, and counts its versions from `oldest` on.
 fn chain_from(newest: &Arc<Version>, oldest: Option<Revision>) -> usize {
     let mut newer: Option<Arc<Version>> = None;
     let mut recent = 0;
@@ -197,7 +199,7 @@ fn chain_from(newest: &Arc<Version>, oldest: Option<Revision>) -> usize {
     recent
 }
 
-/// A version and the one before it.
+/// Checks a version against its predecessor.
 fn link(newer: &Version, older: &Version) {
     assert_eq!(newer.key, older.key, "chains: of one key each");
     assert!(
@@ -218,13 +220,13 @@ fn place(version: &Version) -> (Revision, u32) {
     (version.mod_revision, version.sub)
 }
 
-/// All versions of a key, newest first.
+/// Iterates over all versions of a key, newest first.
 pub(crate) fn chain(newest: &Arc<Version>) -> impl Iterator<Item = Arc<Version>> {
     std::iter::successors(Some(Arc::clone(newest)), |version| version.prior())
 }
 
-/// The keys of leases are those whose versions say so. (A restored snapshot of an etcd cluster
-/// may name leases that are not known.)
+/// Checks that the keys of each lease are those whose versions name it. (A restored snapshot of an
+/// etcd cluster may name unknown leases.)
 pub(crate) fn leases(leases: &Leases, index: &Index) {
     assert!(leases.expiries_agree(), "leases: by id and by expiry");
     let mut followed = 0;
@@ -243,7 +245,7 @@ pub(crate) fn leases(leases: &Leases, index: &Index) {
     assert_eq!(held.count(), followed, "leases: a key is without its own");
 }
 
-/// The mailboxes of those who watch, and whether they are found by key.
+/// Checks the mailboxes of watchers, and that the watchers are found by key.
 fn watchers(view: &View) {
     let newest = view.with_history(|history| history.iter().last().cloned());
     let unread = view.hub().with_watchers(|watchers, _| {

@@ -7,11 +7,11 @@ use bytes::Bytes;
 use optik_platform::UnixMillis;
 use std::fmt;
 
-/// One version of one key: what a put or a delete left behind.
+/// One version of one key, created by a put or a delete.
 ///
-/// Versions of a key form a chain from the newest back to the oldest that is not
-/// compacted. `put a@2, put a@5, delete a@7` is `7(gone) → 5 → 2`; a read at
-/// revision 6 walks from 7 to 5. Compaction at 6 cuts the chain behind 5.
+/// Versions of a key form a chain from the newest back to the oldest that is not compacted. `put
+/// a@2, put a@5, delete a@7` is `7(gone) → 5 → 2`; a read at revision 6 walks from 7 to 5.
+/// Compaction at 6 cuts the chain behind 5.
 pub struct Version {
     pub(crate) key: Key,
     pub(crate) value: Bytes,
@@ -30,8 +30,8 @@ pub struct Version {
 /// Bytes of bookkeeping per version, beside its key and value.
 pub(crate) const VERSION_OVERHEAD_BYTES: u64 = 200;
 
-/// Of every version on disk: 17 bytes before it, its kind, its numbers, and the lengths of
-/// origin and key.
+/// The overhead of every version on disk: 17 bytes before it, its kind, its numbers, and the
+/// lengths of origin and key.
 const STORED_OVERHEAD_BYTES: u64 = 17 + 1 + 4 + 4 * 8 + 4 * 2 + 4;
 
 impl Version {
@@ -46,7 +46,7 @@ impl Version {
         &self.value
     }
 
-    /// When the key came into being; zero for a deletion.
+    /// The revision at which the key was created; zero for a deletion.
     #[must_use]
     pub fn create_revision(&self) -> Revision {
         self.create_revision
@@ -68,20 +68,20 @@ impl Version {
         self.lease
     }
 
-    /// When it was written, by the writer's clock.
+    /// The time of the write, by the writer's clock.
     #[must_use]
     pub fn time(&self) -> UnixMillis {
         self.time
     }
 
-    /// Who wrote it, if known.
+    /// The origin of the write, if known.
     #[must_use]
     pub fn origin(&self) -> Option<&Arc<Origin>> {
         self.origin.as_ref()
     }
 
-    /// The same version with another value, for readers who show it in another form. It
-    /// stands alone: what was before it is not part of it.
+    /// Returns the version with another value, for readers that encode it differently. The copy has
+    /// no link to previous versions.
     #[must_use]
     pub fn with_value(&self, value: Bytes) -> Arc<Self> {
         Arc::new(Self {
@@ -103,7 +103,7 @@ impl Version {
         self.version == 0
     }
 
-    /// What it takes on disk, as `disk::record` writes it.
+    /// The size on disk, as `disk::record` writes it.
     pub(crate) fn stored_bytes(&self) -> u64 {
         let origin = self.origin.as_deref();
         let origin = origin.map_or(0, |origin| {
@@ -120,7 +120,7 @@ impl Version {
         self.prior.lock().clone()
     }
 
-    /// Forgets everything before this version.
+    /// Drops all versions before this one.
     pub(crate) fn unlink_prior(&self) -> Option<Arc<Self>> {
         self.prior.lock().take()
     }
@@ -137,8 +137,8 @@ pub(crate) fn visible(newest: &Arc<Version>, at: Revision) -> Option<Arc<Version
 }
 
 impl Drop for Version {
-    /// Takes a long chain apart in a loop. The derived drop would recurse once per
-    /// version and overflow the stack for a key that was written a million times.
+    /// Drops a long chain in a loop. The derived drop would recurse once per version and overflow
+    /// the stack for a key that was written a million times.
     fn drop(&mut self) {
         let mut next = self.prior.get_mut().take();
         while let Some(version) = next {
@@ -165,7 +165,7 @@ impl fmt::Debug for Version {
 }
 
 impl PartialEq for Version {
-    /// Equal as a reader sees them; what is kept of their past does not count.
+    /// Compares what readers see; the links to previous versions are ignored.
     fn eq(&self, other: &Self) -> bool {
         self.key == other.key
             && self.value == other.value

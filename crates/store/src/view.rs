@@ -1,6 +1,6 @@
-//! The read half of every engine: the newest state, the history, and the watches.
+//! The read side of every engine: the newest state, the history, and the watches.
 //!
-//! Lock order: `hub`, then `history`, then `index`. No lock is held while waiting.
+//! Lock order: `hub`, then `history`, then `index`. No lock is held across an await.
 
 use crate::error::WatchError;
 use crate::history::{Commit, History};
@@ -17,11 +17,11 @@ pub(crate) struct View {
     history: RwLock<History, { rank::HISTORY }>,
     /// The oldest revision that can be read.
     floor: Arc<Floor>,
-    /// The oldest revision that a watch can start from. Above `floor` only where we
-    /// know a state but not the events that led to it.
+    /// The oldest revision that a watch can start from. Above `floor` only after a state was loaded
+    /// without the events that led to it.
     oldest_watchable: Floor,
     hub: Hub,
-    /// Tells those who wait for a revision. Trails `index`, never leads it.
+    /// Notifies tasks that wait for a revision. Never ahead of `index`.
     published: signal::Sender<Revision>,
 }
 
@@ -35,7 +35,7 @@ impl View {
         Arc::new(Self::build(index, history, floor))
     }
 
-    /// Starts from a state whose past is unknown. Only the first revision has none.
+    /// Starts from a state without history. Only the first revision has no history.
     pub(crate) fn from_state(index: Index) -> Arc<Self> {
         let revision = index.revision();
         let view = Self::build(index, History::default(), revision);
@@ -81,32 +81,31 @@ impl View {
         read(&self.history.read())
     }
 
-    /// The history and the state it leads to, as of one moment.
+    /// Returns the history and the index at the same revision.
     pub(crate) fn state_with_history(&self) -> (Vec<Arc<Commit>>, Index) {
         let history = self.history.read();
         let commits: Vec<_> = history.iter().cloned().collect();
-        // Publishing holds the history lock while it changes either.
+        // Publishing holds the history lock while it changes history or index.
         (commits, self.index.read().clone())
     }
 
-    /// Shows durable commits to everybody: index, history, watchers, in that order.
+    /// Publishes durable commits to the index, the history and watchers, in that order.
     pub(crate) fn publish(&self, index: Index, commits: Vec<Arc<Commit>>) {
         let revision = index.revision();
         self.publish_to_readers(index, commits);
         self.notify_watchers(revision);
     }
 
-    /// Shows durable commits to those who read. Returns the state before, which takes
-    /// time to drop.
+    /// Publishes durable commits to readers. Returns the previous index, which takes time to drop.
     ///
-    /// The history lock spans index and history, for `state_with_history`.
+    /// The history lock spans both updates, for `state_with_history`.
     pub(crate) fn publish_to_readers(&self, index: Index, commits: Vec<Arc<Commit>>) -> Index {
         let revision = index.revision();
         let mut history = self.history.write();
         let shown = self.index.read().revision();
         let last = commits.last().map_or(revision, |last| last.revision);
         if !history.is_continued_by(&commits) || revision < shown || revision != last {
-            // Readers go on with what was there before.
+            // Readers keep the previous state.
             drop(history);
             panic!(
                 "readers see each revision once and in order: a state at {revision} with \
@@ -126,13 +125,13 @@ impl View {
         before
     }
 
-    /// Lets the dispatcher hand out what has been shown.
+    /// Notifies the dispatcher of published commits.
     pub(crate) fn notify_watchers(&self, revision: Revision) {
         self.hub.announce(self, revision);
     }
 
-    /// Makes everything before `revision` unreadable. What it occupies goes later,
-    /// through [`View::drop_oldest`].
+    /// Compacts: makes everything before `revision` unreadable. Its memory is freed later through
+    /// [`View::drop_oldest`].
     pub(crate) fn compact(&self, revision: Revision) {
         assert!(
             revision <= self.revision(),
@@ -150,8 +149,8 @@ impl View {
         self.oldest_watchable.get()
     }
 
-    /// The oldest revision that somebody may still look for in the history: readers
-    /// from the floor on, and the dispatcher, which watches up to date rely on.
+    /// The oldest revision that is still needed from the history: by readers from the floor on, and
+    /// by the dispatcher, on which live watches rely.
     pub(crate) fn oldest_needed(&self) -> Revision {
         self.floor.get().min(self.hub.dispatched_at_least().next())
     }
@@ -171,7 +170,7 @@ impl View {
         dropped
     }
 
-    /// Replaces everything after a gap in what we know: watches cannot go on.
+    /// Replaces the state after a gap in the history: watches end.
     pub(crate) fn reset(&self, index: Index) {
         let revision = index.revision();
         let oldest = revision.next();

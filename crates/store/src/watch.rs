@@ -1,4 +1,4 @@
-//! A stream of the commits that touch a range, from a revision on.
+//! Watches: a stream of the commits that touch a range, from a revision on.
 
 use crate::error::WatchError;
 use crate::history::{Commit, Event};
@@ -11,9 +11,9 @@ use crate::view::View;
 use std::future::poll_fn;
 use std::task::{Context, Poll};
 
-/// How much a watch hands over at once.
+/// The maximum number of commits in one batch.
 const BATCH_COMMITS_MAX: usize = 512;
-/// How much history a watch looks through before it lets others run.
+/// The maximum number of commits of history that a watch scans before it yields.
 const SCAN_COMMITS_MAX: usize = 2048;
 
 #[derive(Clone, Debug)]
@@ -24,35 +24,35 @@ pub struct WatchSpec {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WatchFrom {
-    /// Whatever is committed after this call.
+    /// Commits after this call.
     Now,
-    /// This revision and later ones. It may lie in the future.
+    /// Commits from this revision on, which may be in the future.
     Revision(Revision),
 }
 
-/// Commits that touch the watched range, in order, none left out and none twice.
+/// A stream of the commits that touch the watched range, in order and exactly once.
 #[derive(Debug)]
 pub struct Watch {
     view: Arc<View>,
     range: KeyRange,
     mailbox: Arc<Mailbox>,
     position: WatchPosition,
-    /// The last commit that was handed over.
+    /// The revision of the last delivered commit.
     delivered: Revision,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum WatchPosition {
-    /// Reads the history; everything before `next` has been handed over.
+    /// The watch reads the history; everything before `next` has been delivered.
     CatchingUp {
         next: Revision,
     },
-    /// Reads its mailbox.
+    /// The watch reads its mailbox.
     Live,
     Ended(WatchError),
 }
 
-/// Commits in order, and the range that says which of their events are meant.
+/// Commits in order, and the range that selects their events.
 #[derive(Clone, Debug)]
 pub struct WatchBatch {
     commits: Vec<Arc<Commit>>,
@@ -60,7 +60,7 @@ pub struct WatchBatch {
 }
 
 impl WatchBatch {
-    /// Whole commits, also with events outside the watched range.
+    /// The complete commits, which may contain events outside the watched range.
     #[must_use]
     pub fn commits(&self) -> &[Arc<Commit>] {
         &self.commits
@@ -98,8 +98,8 @@ impl Watch {
             position: WatchPosition::CatchingUp { next },
             delivered: next.previous(),
         };
-        // Most watches start at the newest revision: they need no history, and
-        // should count as up to date before the first poll.
+        // Most watches start at the newest revision: they need no history, and should count as up
+        // to date before the first poll.
         if next > watch.view.hub().dispatched() {
             watch.try_subscribe(next);
         }
@@ -111,10 +111,10 @@ impl Watch {
         &self.range
     }
 
-    /// The next commits. Dropping the future loses nothing.
+    /// Waits for the next commits. Dropping the future loses nothing.
     ///
     /// # Errors
-    /// If what comes next is compacted, or the store stopped. The watch is over then.
+    /// If the next events are compacted, or the store stopped. The watch is over then.
     pub async fn next(&mut self) -> Result<WatchBatch, WatchError> {
         poll_fn(|cx| self.poll_next(cx)).await
     }
@@ -150,8 +150,8 @@ impl Watch {
         }
     }
 
-    /// History and mailbox may overlap where one takes over from the other. A commit that
-    /// came from both would be applied twice by the reader.
+    /// Records delivered commits and asserts their order. History and mailbox may overlap at the
+    /// handover, and the reader would apply a commit that came from both twice.
     fn record_delivered(&mut self, commits: &[Arc<Commit>]) {
         debug_assert!(
             commits.len() <= BATCH_COMMITS_MAX,
@@ -192,16 +192,16 @@ impl Watch {
         let commits = self
             .view
             .with_history(|history| history.between(next, newest, BATCH_COMMITS_MAX));
-        // The floor rises before history is dropped. If it still admits us, then
-        // nothing from `next` on was missing when we looked.
+        // The floor rises before history is dropped. If the floor still admits `next`, then no
+        // commit from `next` on was missing from the history that was just read.
         let oldest = self.view.oldest_watchable();
         if next < oldest {
             self.position = WatchPosition::Ended(WatchError::Compacted { oldest });
             return Vec::new();
         }
         let Some(last) = commits.last() else {
-            // What has been dispatched was in the history before: there is nothing
-            // for us up to there, even if revisions have passed.
+            // Dispatched commits were in the history that was just read: none of them up to there
+            // is in the range, even if the revision advanced.
             let next = next.max(dispatched.next());
             self.position = WatchPosition::CatchingUp { next };
             self.try_subscribe(next);
@@ -224,12 +224,12 @@ impl Watch {
         }
     }
 
-    /// The revision up to which everything has been handed over, if the watch is not
-    /// behind. It never takes back what it said.
+    /// The revision up to which everything has been delivered, if the watch is not behind. It never
+    /// decreases.
     #[must_use]
     pub fn progress_revision(&self) -> Option<Revision> {
-        // First how far the dispatcher has come, then whether anything is left of it:
-        // the other way round, a commit could slip between the two.
+        // The progress of the dispatcher is read first, then whether the mailbox is empty: in the
+        // other order, a commit could arrive between the two.
         let dispatched = self.view.hub().dispatched();
         match self.position {
             WatchPosition::Live if self.mailbox.is_drained() => Some(dispatched),

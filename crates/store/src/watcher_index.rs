@@ -1,14 +1,14 @@
-//! Which watchers care about a key, without asking each of them.
+//! An index of watchers by key range, to find the watchers of a key without testing each.
 
 use crate::key::KeyRange;
 use std::collections::BTreeMap;
 
-/// Watchers by what they watch. Watchers of one range share an entry.
+/// An index of watchers by watched range. Watchers of one range share an entry.
 #[derive(Debug)]
 pub(crate) struct WatcherIndex<W> {
     keys: BTreeMap<Vec<u8>, Vec<W>>,
     prefixes: BTreeMap<Vec<u8>, Vec<W>>,
-    /// Ranges that are neither one key nor a prefix. Rare, so they are tried in turn.
+    /// Ranges that are neither one key nor a prefix. They are rare and tested one by one.
     others: Vec<(KeyRange, W)>,
 }
 
@@ -46,7 +46,7 @@ impl<W> WatcherIndex<W> {
         }
     }
 
-    /// Whether such a watcher is found where those of a range are kept.
+    /// Whether the entry of the range holds a matching watcher.
     pub(crate) fn contains(&self, range: &KeyRange, is_it: impl Fn(&W) -> bool) -> bool {
         if let Some(key) = range.as_one() {
             self.keys
@@ -60,7 +60,7 @@ impl<W> WatcherIndex<W> {
         }
     }
 
-    /// Every watcher with what it watches.
+    /// Returns every watcher with its watched range.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (KeyRange, &W)> {
         let keys = self.keys.iter().map(|(key, w)| (KeyRange::one(key), w));
         let prefixes = self.prefixes.iter();
@@ -70,7 +70,7 @@ impl<W> WatcherIndex<W> {
         shared.chain(self.others.iter().map(|(range, w)| (range.clone(), w)))
     }
 
-    /// No entry is left of watchers that are gone.
+    /// Whether entries without watchers have been removed.
     pub(crate) fn has_no_empty_entry(&self) -> bool {
         let mut entries = self.keys.values().chain(self.prefixes.values());
         entries.all(|watchers| !watchers.is_empty())

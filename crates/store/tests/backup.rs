@@ -1,4 +1,4 @@
-//! A store that was exported and restored is the same store.
+//! Backup and restore: a restored store equals the exported one.
 
 use optik_store::{
     KeyRange, LeaseId, Op, Options, Origin, Put, RangeQuery, RestoreError, Revision, Store, Txn,

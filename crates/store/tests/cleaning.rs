@@ -1,4 +1,5 @@
-//! Space comes back while the store runs, and nothing else goes or comes back with it.
+//! Cleaning: disk space is reclaimed while the store runs, no other data is lost, and no deleted
+//! data returns.
 
 use optik_crash::{Call, Fault, Recorder, scratch_dir};
 use optik_store::{
@@ -44,7 +45,7 @@ fn keys(store: &Store) -> Vec<String> {
         .collect()
 }
 
-/// What the files of the log take.
+/// The total size of the files of the log.
 fn bytes_on_disk(directory: &Path) -> u64 {
     let files = std::fs::read_dir(directory.join("log")).expect("is there");
     files
@@ -52,7 +53,7 @@ fn bytes_on_disk(directory: &Path) -> u64 {
         .sum()
 }
 
-/// Writes until the log has shrunk below a bound, as the world would go on meanwhile.
+/// Writes until the size of the log is below a bound, because cleaning goes on with writes.
 async fn write_until_below(store: &Store, directory: &Path, bound: u64) {
     let shrinks = async {
         while bytes_on_disk(directory) > bound {
@@ -76,7 +77,8 @@ async fn cleaner_frees_garbage_during_writes() {
             most = most.max(bytes_on_disk(directory.path()));
         }
     }
-    // 8 MB were written. About 45 KB are live or history; there, writes wait for the cleaner.
+    // 8 MB were written. About 45 KB are live or history; with that, writes wait for the cleaner
+    // before the log reaches this bound.
     assert!(most < 75 * SEGMENT_BYTES, "{most} bytes at one time");
     let files = std::fs::read_dir(directory.path().join("log")).expect("is there");
     assert!(
@@ -89,13 +91,13 @@ async fn cleaner_frees_garbage_during_writes() {
     store.close().await;
 }
 
-/// A deletion may go before what it deletes has gone from disk only if nothing older of the
-/// key is there: otherwise the key would come back with the next start.
+/// The cleaner may drop a deletion only if no older version of the key is left on disk: otherwise
+/// the key would be live again after the next start.
 #[tokio::test]
 async fn deleted_keys_stay_deleted_after_cleaning_and_restart() {
     let directory = tempfile::tempdir().expect("a directory");
     let store = Store::open(options(directory.path())).expect("opens");
-    // Few die among many that live: their segments are not worth cleaning.
+    // Few versions are garbage among many live ones: their segments are not worth cleaning.
     let mut doomed = Vec::new();
     for number in 0..300 {
         put(&store, &format!("live{number}"), 400).await;
@@ -108,7 +110,7 @@ async fn deleted_keys_stay_deleted_after_cleaning_and_restart() {
     for key in &doomed {
         delete(&store, key).await;
     }
-    // Then much dies, and their deletions lie in between.
+    // Then many become garbage, with their deletions in between.
     for number in 0..2000u32 {
         put(&store, &format!("hot{}", number % 5), 300).await;
         if number % 100 == 99 {
@@ -128,8 +130,8 @@ async fn deleted_keys_stay_deleted_after_cleaning_and_restart() {
     assert!(bytes_on_disk(directory.path()) < 45 * SEGMENT_BYTES);
 }
 
-/// One old segment in which little died keeps the deletions of all that came and went after
-/// it. It is cleaned, too, before they fill the disk.
+/// An old segment with little garbage keeps the deletions of all keys that were created and deleted
+/// after it. It is cleaned, too, before they fill the disk.
 #[tokio::test]
 async fn cleaner_removes_tombstones_despite_pinned_segment() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -144,13 +146,13 @@ async fn cleaner_removes_tombstones_despite_pinned_segment() {
             let key = format!("comes{number}");
             put(&store, &key, 1).await;
             delete(&store, &key).await;
-            // There is always something that is worth cleaning without them.
+            // Other segments are always worth cleaning without them.
             put(&store, &format!("hot{}", number % 4), 200).await;
             if number % 50 == 49 {
                 compact(&store).await;
                 most = most.max(bytes_on_disk(directory.path()));
             }
-            // Little dies among what stays: less than is worth cleaning.
+            // There is little garbage among live versions: less than is worth cleaning.
             if number % 500 == 0 {
                 put(&store, &format!("pin{}", number / 500), 1).await;
             }
@@ -166,7 +168,7 @@ async fn cleaner_removes_tombstones_despite_pinned_segment() {
     store.close().await;
 }
 
-/// What each segment begins with is longer than a segment should be.
+/// The log metadata at the beginning of each segment is longer than a segment should be.
 #[tokio::test]
 async fn leases_in_segment_preamble_do_not_count_as_garbage() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -190,7 +192,7 @@ async fn leases_in_segment_preamble_do_not_count_as_garbage() {
     store.close().await;
 }
 
-/// Somebody asks for all space back while others go on writing: it ends, and they do.
+/// A defragmentation runs while writes continue: it ends, and the writes succeed.
 #[tokio::test]
 async fn defragment_finishes_during_writes() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -218,7 +220,7 @@ async fn defragment_finishes_during_writes() {
     store.close().await;
 }
 
-/// Who cannot clean can still write; and the space comes back when cleaning works again.
+/// Writes succeed while the cleaner fails, and space is reclaimed when it works again.
 #[tokio::test]
 async fn cleaner_failure_does_not_block_writes() {
     let cases = [
@@ -253,7 +255,7 @@ async fn cleaner_failure_does_not_block_writes() {
     }
 }
 
-/// However often a store is opened and killed, its files do not pile up.
+/// The number of files stays bounded, however often a store is opened and killed.
 #[tokio::test]
 async fn repeated_restarts_leave_no_extra_segment_files() {
     let directory = tempfile::tempdir().expect("a directory");
@@ -262,7 +264,7 @@ async fn repeated_restarts_leave_no_extra_segment_files() {
         put(&store, &format!("k{}", number % 3), 20).await;
         store.close().await;
         if number % 2 == 0 {
-            // As if it had been killed.
+            // The state after a kill.
             std::fs::write(directory.path().join("running"), "").expect("room");
         }
     }

@@ -1,10 +1,10 @@
-//! G17, G19, G20: thousands of ways in which the power can fail.
+//! G17, G19, G20: recovery from thousands of simulated power failures.
 //!
-//! A store runs a script in a directory whose file operations are recorded. Then,
-//! for crash points all over the recording, what the disk may hold after a crash
-//! there is built, opened, and compared with what the script had been promised.
+//! A store runs a script in a directory whose file operations are recorded. For crash points all
+//! over the recording, a disk image that may exist after a crash at that point is built, opened,
+//! and compared with what was acknowledged to the script.
 //!
-//! `OPTIK_TEST_IMAGES` asks for more images, `OPTIK_TEST_SEED` for others.
+//! `OPTIK_TEST_IMAGES` sets the number of images, `OPTIK_TEST_SEED` selects others.
 
 use optik_crash::{Call, CrashPoint, Fault, Log, Policy, Recorder, scratch_dir};
 use optik_platform::{Entropy, SeededEntropy};
@@ -31,11 +31,11 @@ fn options(directory: &Path) -> Options {
 
 type State = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// What the script did: the state after each revision, from 1 on.
+/// The state after each revision of the script, from 1 on.
 struct Script {
     states: Vec<State>,
-    /// Writes that were refused, with the revision they would have made. Until they
-    /// are taken back, a crash may leave them.
+    /// Writes that failed, with the revision they would have had. Until they are rolled back, a
+    /// crash may leave them.
     refused: Vec<(Revision, State)>,
 }
 
@@ -48,7 +48,7 @@ impl Script {
     }
 }
 
-/// Several keys a commit, all of them telling which commit it was.
+/// Builds a commit with several keys whose values identify the commit.
 fn step(number: u64, state: &mut State, entropy: &SeededEntropy) -> Txn {
     let mut ops = Vec::new();
     if number % 7 == 6 {
@@ -79,8 +79,8 @@ fn put(key: String, number: u64, size: u64, state: &mut State, ops: &mut Vec<Op>
     ops.push(Op::Put(Put::new(key, value)));
 }
 
-/// Runs `commits` commits, with restarts and compactions in between, and marks each
-/// revision once it is acknowledged.
+/// Runs `commits` commits, with restarts and compactions in between, and marks each revision once
+/// it is acknowledged.
 async fn run(directory: &Path, recorder: &Recorder, commits: u64, seed: u64) -> Script {
     let entropy = SeededEntropy::new(seed);
     let mut states = vec![State::new()];
@@ -92,7 +92,7 @@ async fn run(directory: &Path, recorder: &Recorder, commits: u64, seed: u64) -> 
         .expect("grants");
     let mut number = 0;
     while number < commits {
-        // A few at once, so that several share a sync.
+        // A few concurrent commits, so that several share a sync.
         let burst = 1 + entropy.below(6);
         let mut waiting = Vec::new();
         for _ in 0..burst {
@@ -102,7 +102,7 @@ async fn run(directory: &Path, recorder: &Recorder, commits: u64, seed: u64) -> 
             waiting.push(Box::pin(store.commit(txn, Origin::system("script"))));
             number += 1;
         }
-        // Joined in order: each is handed over before the next.
+        // Joined in order: each is submitted before the next.
         let done = join_in_order(waiting).await;
         for revision in done {
             recorder.mark(revision.get());
@@ -151,7 +151,7 @@ where
     done.into_iter().flatten().collect()
 }
 
-/// Opens what a crash left, and compares it with what was promised.
+/// Opens the image of a crash, and compares it with what was acknowledged.
 async fn check(image: &Path, script: &Script, promised: Revision) -> Result<(), String> {
     let store = Store::open(options(image)).map_err(|error| format!("cannot open: {error:?}"))?;
     let snapshot = store.snapshot();
@@ -197,7 +197,7 @@ fn promised_at(log: &Log, point: CrashPoint) -> Revision {
         .map_or(Revision::FIRST, Revision::new)
 }
 
-/// Just before a sync there is most to lose.
+/// Whether the crash point is just before a sync, where most data can be lost.
 fn is_risky(log: &Log, point: CrashPoint) -> bool {
     let next = log.ops().get(point.op_index);
     matches!(next, Some(optik_crash::Op::SyncFile { .. }))
@@ -210,7 +210,7 @@ fn is_removal_of_segment(op: &optik_crash::Op) -> bool {
     path.extension().is_some_and(|kind| kind == "seg")
 }
 
-/// Checks `count` images at seeded points, and returns what went wrong.
+/// Checks `count` images at seeded points, and returns the failures.
 async fn check_images(log: &Log, script: &Script, count: u64, seed: u64) -> Vec<String> {
     let entropy = SeededEntropy::new(seed);
     let points: Vec<_> = log.points().collect();
@@ -262,8 +262,8 @@ async fn acknowledged_commits_survive_power_failure() {
     );
 }
 
-/// The very first start, crash point by crash point: nothing is promised yet, and
-/// whatever is left must not be in the way of the next start.
+/// Checks every crash point of the first start: nothing is acknowledged yet, and remains of it must
+/// not prevent the next start.
 #[tokio::test]
 async fn first_start_survives_power_failure_anywhere() {
     let directory = scratch_dir().expect("a directory");
@@ -290,8 +290,8 @@ async fn first_start_survives_power_failure_anywhere() {
     );
 }
 
-/// Crash point by crash point through one cleaning of everything: new segments, their names,
-/// the manifest, and what goes.
+/// Checks every crash point of one full cleaning: new segments, their names, the manifest, and the
+/// removals.
 #[tokio::test]
 async fn cleaning_survives_power_failure_anywhere() {
     let directory = scratch_dir().expect("a directory");
@@ -356,7 +356,7 @@ async fn recovery_survives_power_failure() {
         image.write_to(first.path()).expect("room");
         let recorder = Recorder::start(first.path()).expect("records");
         let store = Store::open(options(first.path())).expect("recovers");
-        // What was recovered has been seen by somebody now.
+        // The recovered revision may have been read by a client.
         recorder.mark(store.snapshot().revision().get());
         store.close().await;
         let again = recorder.finish();
@@ -379,8 +379,8 @@ async fn recovery_survives_power_failure() {
     );
 }
 
-/// After a failed sync the system may have given up on bytes that can still be read.
-/// Writes that are acknowledged after the repair must not stand on them.
+/// After a failed sync the kernel may have given up on pages that can still be read. Writes that
+/// are acknowledged after the repair must not depend on them.
 #[tokio::test]
 async fn commits_after_failed_sync_do_not_rely_on_it() {
     let mut failures = Vec::new();
@@ -394,7 +394,7 @@ async fn commits_after_failed_sync_do_not_rely_on_it() {
         let mut states = vec![State::new()];
         let mut refused = Vec::new();
         let mut number = 0;
-        // A write that is refused is tried again, with another number.
+        // A failed write is retried with another number.
         while states.len() < 30 {
             let mut state = states.last().expect("never empty").clone();
             let txn = step(number, &mut state, &SeededEntropy::new(number));
@@ -418,8 +418,8 @@ async fn commits_after_failed_sync_do_not_rely_on_it() {
     assert!(failures.is_empty(), "{}:\n{shown}", failures.len());
 }
 
-/// The same for a process that ends before it could repair anything: what the next one reads
-/// need not be on disk, and what it shows must be.
+/// As above, for a process that ends before the repair: data that the next process reads need not
+/// be on disk, and the state that it shows must be.
 /// Shows G20.
 #[tokio::test]
 async fn restart_after_failed_sync_does_not_rely_on_it() {
@@ -449,7 +449,7 @@ async fn restart_after_failed_sync_does_not_rely_on_it() {
             script.states.push(state);
         }
         assert_eq!(newest.get(), script.states.len() as u64);
-        // Somebody has seen it now.
+        // A client may have read it now.
         recorder.mark(newest.get());
         for number in number..number + 10 {
             commit(&store, &mut script, number, &recorder).await;

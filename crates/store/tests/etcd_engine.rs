@@ -1,15 +1,15 @@
-//! The store on a real etcd cluster that somebody else has started:
+//! The store on a running etcd cluster:
 //! `OPTIK_TEST_ETCD=http://127.0.0.1:2379 cargo test -p optik-store --test etcd_engine`.
 //!
-//! Each scenario works under a prefix of its own, so the cluster may hold anything.
-//! Without the variable nothing is tested here, and that is said.
+//! Each scenario uses its own prefix, so the cluster may hold other keys. Without the variable
+//! nothing is tested, and a notice says so.
 
 mod by_hand;
 
 use optik_platform::{Entropy, SystemEntropy};
 use optik_store::EtcdOptions;
 
-/// What the engine must do, for any cluster.
+/// Scenarios of the etcd engine, for any cluster.
 pub mod scenarios {
     use optik_platform::{ManualClock, UnixMillis};
     use optik_store::{
@@ -46,7 +46,7 @@ pub mod scenarios {
             .expect("can be watched")
     }
 
-    /// A write is in the next snapshot, in the past, and in every watch; with its origin.
+    /// A write appears in the next snapshot, in the history, and in every watch; with its origin.
     pub async fn writes_are_read_and_watched(options: &EtcdOptions, prefix: &str) {
         let store = connect(options).await;
         let range = KeyRange::prefix(prefix);
@@ -116,10 +116,12 @@ pub mod scenarios {
         assert_eq!(watched.next().await.err(), Some(WatchError::Stopped));
     }
 
-    /// Two stores on one cluster: what one acknowledged, the other's `latest` has.
+    /// Two stores on one cluster: `latest` of one store includes every write that the other
+    /// acknowledged.
     pub async fn latest_is_linearizable_across_stores(options: &EtcdOptions, prefix: &str) {
         let writer = connect(options).await;
-        // Its own range stays quiet: only progress can show that it is up to date.
+        // There are no writes in its own range: only progress notifications can prove that it is
+        // current.
         let quiet = EtcdOptions {
             range: KeyRange::prefix(format!("{prefix}quiet/")),
             ..options.clone()
@@ -158,7 +160,7 @@ pub mod scenarios {
         }
     }
 
-    /// Every kind of compare and operation comes back as it does from our own engine.
+    /// Every kind of compare and operation returns the same as with the embedded engine.
     pub async fn etcd_txn_results_equal_embedded_store(options: &EtcdOptions, prefix: &str) {
         let etcd = connect(options).await;
         let own = Store::open(optik_store::Options::ephemeral()).expect("opens");
@@ -251,7 +253,7 @@ pub mod scenarios {
         etcd.close().await;
     }
 
-    /// An answer without its revisions, which differ between stores.
+    /// A result without its revisions, which differ between stores.
     fn shape(result: &Result<optik_store::TxnResult, CommitError>) -> String {
         fn describe(result: &optik_store::TxnResult) -> String {
             let version = |v: &Arc<optik_store::Version>| {
@@ -312,7 +314,7 @@ pub mod scenarios {
         store.close().await;
     }
 
-    /// Also changes what other clients of the cluster can read.
+    /// Also compacts the history that other clients of the cluster can read.
     pub async fn compaction_is_passed_through_to_cluster(options: &EtcdOptions, prefix: &str) {
         let store = connect(options).await;
         let key = format!("{prefix}k");
@@ -336,7 +338,7 @@ pub mod scenarios {
         store.close().await;
     }
 
-    /// Many writers at once: every commit comes once, in order, with its own value.
+    /// With many concurrent writers, every commit is delivered once, in order, with its own value.
     pub async fn watch_delivers_every_commit_once(options: &EtcdOptions, prefix: &str) {
         let store = connect(options).await;
         let range = KeyRange::prefix(prefix);
@@ -373,7 +375,7 @@ pub mod scenarios {
         store.close().await;
     }
 
-    /// Our own past is bounded by age, whatever the cluster keeps.
+    /// The history of the mirror is bounded by age, independent of the history of the cluster.
     pub async fn mirror_history_is_compacted_after_retention(options: &EtcdOptions, prefix: &str) {
         let clock = Arc::new(ManualClock::new(UnixMillis(1_000_000)));
         let options = EtcdOptions {
@@ -402,13 +404,13 @@ pub mod scenarios {
         assert!(matches!(at(first), Err(RangeError::Compacted { .. })));
         assert_eq!(at(kept), Ok(1));
         let status = store.status().await.expect("answers");
-        // The floor is the newest of what had to go, and its commit stays.
+        // The floor is the newest compacted revision, and its commit stays.
         assert_eq!(status.history_commits, 2);
         let still = Txn::from_ops(vec![Op::Range(RangeQuery {
             at: Some(first),
             ..RangeQuery::new(KeyRange::one(&key))
         })]);
-        // Another scenario may compact the cluster meanwhile.
+        // Another scenario may compact the cluster at the same time.
         let still = store.commit(still, Origin::default()).await;
         let compacted = matches!(
             still,
@@ -420,7 +422,7 @@ pub mod scenarios {
         store.close().await;
     }
 
-    /// The state that was there before is read whole, page by page.
+    /// The existing state is loaded completely, page by page.
     pub async fn initial_load_reads_all_pages(options: &EtcdOptions, prefix: &str) {
         let range = KeyRange::prefix(prefix);
         let options = EtcdOptions {

@@ -1,8 +1,8 @@
-//! The store on etcd while etcd dies, hangs, forgets and starts again:
+//! The store on etcd while etcd is killed, hangs, loses data and restarts:
 //! `OPTIK_TEST_ETCD_BIN=/path/to/etcd cargo test -p optik-store --test etcd_faults`.
 //!
-//! The tests start and kill members of their own. Without the variable nothing is
-//! tested here, and that is said.
+//! The tests start and kill their own members. Without the variable nothing is tested, and a notice
+//! says so.
 
 mod by_hand;
 
@@ -28,7 +28,7 @@ fn free_port() -> u16 {
     listener.local_addr().expect("bound").port()
 }
 
-/// A member and how to start it.
+/// An etcd member and its start parameters.
 struct Member {
     binary: PathBuf,
     name: String,
@@ -100,7 +100,7 @@ impl Member {
         self.child = Some(child.expect("starts"));
     }
 
-    /// As a power failure would.
+    /// Kills the member without a shutdown, as a power failure would.
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("ours");
@@ -184,7 +184,7 @@ fn watch_all(store: &Store) -> optik_store::Watch {
     store.watch(spec).expect("can be watched")
 }
 
-/// Writers that never write a value twice, and what became of each write.
+/// The outcome of each write of writers that never write a value twice.
 #[derive(Default)]
 struct Outcomes {
     done: BTreeSet<String>,
@@ -234,7 +234,7 @@ async fn write_until(
     outcomes
 }
 
-/// Writes while `disturb` runs, then compares what was promised with what was seen.
+/// Writes while `disturb` runs, then compares the acknowledged writes with the observed ones.
 async fn check_during(store: &Store, disturb: impl AsyncFnOnce(&Arc<AtomicU64>)) {
     let mut watched = watch_all(store);
     let stop = Arc::new(AtomicBool::new(false));
@@ -373,7 +373,7 @@ async fn hung_etcd_fails_reads_and_writes_in_time(binary: &Path) {
     put(&store, "a", "3").await.expect("commits");
 }
 
-/// Stops following, lets others write and compact, and comes back.
+/// Interrupts the watch, lets other clients write and compact, and reconnects.
 async fn etcd_store_reloads_after_missed_compaction(binary: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
     let mut member = Member::single(binary, directory.path());
@@ -424,10 +424,10 @@ async fn etcd_store_reloads_after_missed_compaction(binary: &Path) {
 }
 
 enum WipeMode {
-    /// The same name and addresses: etcd gives it the same id.
+    /// The same name and addresses, from which etcd derives the same id.
     SameId,
     OtherId,
-    /// It has passed the revision that we know before we look again.
+    /// The cluster passes the known revision before the store reconnects.
     Overtaken,
 }
 
@@ -436,7 +436,7 @@ async fn check_wiped(binary: &Path, wiped: WipeMode, expected: &str) {
     let mut member = Member::single(binary, directory.path());
     member.start();
     member.wait_ready().await;
-    // A few elections, as in a cluster that has lived for a while.
+    // A few elections, as in a cluster that has run for a while.
     for _ in 0..3 {
         member.kill();
         member.start();
@@ -528,8 +528,8 @@ async fn etcd_no_space_alarm_is_reported(binary: &Path) {
         writers.spawn(async move {
             let mut outcomes = Outcomes::default();
             for number in 0.. {
-                // etcd looks at its size now and then only: a fast disk takes a lot
-                // more than the quota before it says no.
+                // etcd checks its size only from time to time: on a fast disk it accepts far more
+                // than the quota before it refuses.
                 if outcomes.refused.len() >= 3 {
                     break;
                 }
@@ -596,12 +596,12 @@ async fn etcd_auth_tokens_are_renewed(binary: &Path) {
         let value = number.to_string();
         put(&store, "/registry/a", &value).await.expect("commits");
         store.latest().await.expect("fresh");
-        // Longer than a token lives.
+        // Longer than the lifetime of a token.
         sleep(Duration::from_millis(2500)).await;
     }
 }
 
-/// Certificates by `openssl`, which must be there.
+/// Creates certificates with `openssl`, which must be installed.
 fn make_certificates(directory: &Path) {
     let openssl = |arguments: &str| {
         let mut command = Command::new("openssl");

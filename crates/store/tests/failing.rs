@@ -1,4 +1,4 @@
-//! G44: a store whose sequencer panics says so.
+//! G44: a store whose sequencer panics reports it.
 
 use optik_store::{
     CommitError, Executor, KeyRange, LeaseError, Options, Origin, Put, ReadError, Revision, Store,
@@ -18,8 +18,8 @@ fn put(key: &str) -> Txn {
     Txn::put(Put::new(key, "1"))
 }
 
-/// On one thread, so that the panic comes when the write has been handed over, and is not
-/// carried out yet.
+/// Runs on one thread, so that the panic occurs when the write has been submitted but not yet
+/// executed.
 /// Shows G44.
 #[tokio::test]
 async fn sequencer_panic_fails_pending_and_later_requests() {

@@ -1,8 +1,7 @@
-//! G17, G19, G22: directories that an earlier version wrote are moved over, and nothing of
-//! them is lost on the way.
+//! G17, G19, G22: directories of format 1 are migrated without loss.
 //!
-//! `fixtures/format-1` was written by the last version that had that format: 400 commits
-//! with deletions and leases, compacted at 200, restarted once, and killed at the end.
+//! `fixtures/format-1` was written by the last version that had that format: 400 commits with
+//! deletions and leases, compacted at 200, restarted once, and killed at the end.
 
 use optik_crash::{Image, Policy, Recorder, scratch_dir};
 use optik_store::{
@@ -14,20 +13,20 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-/// Of all states from the floor on, as the earlier version read them.
+/// The hash of all states from the floor on, as the earlier version read them.
 const STATES: &str = "ffba15fa26394dde74263531decc008b882011bf3be093472bd72f26d7ab2abd";
 const NEWEST: Revision = Revision::new(401);
 
 fn options(directory: &Path) -> Options {
     Options {
-        // Small, so that the move makes several segments.
+        // Small, so that the migration creates several segments.
         segment_bytes: 4 << 10,
         retention: Retention::FOREVER,
         ..Options::directory(directory)
     }
 }
 
-/// A directory as the earlier version left it.
+/// A copy of the directory as the earlier version left it.
 fn old_directory() -> tempfile::TempDir {
     let directory = scratch_dir().expect("a directory");
     let fixture = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/format-1");
@@ -93,7 +92,7 @@ async fn format_1_directory_is_migrated() {
     assert_eq!(format, "optik-store 2\npower-loss\n");
 }
 
-/// The power fails at any moment of the move.
+/// The power fails at any moment of the migration.
 #[tokio::test]
 async fn format_1_migration_survives_power_failure_anywhere() {
     let directory = old_directory();
@@ -120,7 +119,7 @@ async fn format_1_migration_survives_power_failure_anywhere() {
     );
 }
 
-/// The disk is full at any moment of the move: the old data stays what it is.
+/// The disk is full at any moment of the migration: the old data is unchanged.
 #[tokio::test]
 async fn format_1_migration_on_full_disk_keeps_old_data() {
     for bytes in [0, 100, 5_000, 30_000] {
@@ -138,7 +137,7 @@ async fn format_1_migration_on_full_disk_keeps_old_data() {
     }
 }
 
-/// What has gone bad is not moved, and nothing is thrown away.
+/// A damaged journal is not migrated, and nothing is deleted.
 #[tokio::test]
 async fn damaged_format_1_journal_is_not_migrated() {
     let journal = fs::read(old_directory().path().join("db/0.jnl")).expect("is there");

@@ -1,7 +1,7 @@
-//! G17, G18: a store that is killed again and again, in the middle of cleaning, too.
+//! G17, G18: a store that is killed repeatedly, also during cleaning.
 //!
-//! This program starts itself as the one that is killed: what it prints, it was promised.
-//! `OPTIK_TEST_KILLS` asks for more rounds.
+//! The test program starts itself as the child process that is killed; the child prints each
+//! acknowledged revision. `OPTIK_TEST_KILLS` sets the number of rounds.
 
 use optik_crash::{Image, scratch_dir};
 use optik_platform::{Clock, SystemClock};
@@ -26,7 +26,7 @@ fn options(directory: &Path, durability: Durability) -> Options {
     }
 }
 
-/// What the commit that makes this revision does.
+/// Builds the commit that creates this revision.
 fn step(revision: u64) -> Txn {
     let key = |number: u64| format!("k{:02}", number % 23);
     let value = format!(
@@ -64,7 +64,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// The one that is killed.
+/// The child process, which is killed.
 #[tokio::test]
 async fn child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else {
@@ -113,12 +113,12 @@ async fn check_survives_kill(durability: Durability) {
     for round in 0..rounds {
         let mut child = start_child(directory.path(), durability);
         let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-        // It is killed while it writes on, and what it says until then counts.
+        // The child is killed while it writes, and everything that it prints until then counts.
         let enough = 30 + round * 37 % 200;
         let mut acknowledged = 0;
         for line in lines {
             let line = line.expect("text");
-            // The first one shares its line with the name of the test.
+            // The first revision shares its line with the name of the test.
             let Some((_, revision)) = line.split_once("acknowledged ") else {
                 continue;
             };
@@ -156,8 +156,8 @@ async fn acknowledged_commits_survive_kill_without_syncs() {
     check_survives_kill(Durability::ProcessCrash).await;
 }
 
-/// A directory of the earlier format is opened by somebody who is killed a little later each
-/// time: the move begins again, or is over.
+/// A directory of format 1 is opened by a process that is killed a little later each time: the
+/// migration restarts, or is finished.
 #[tokio::test]
 async fn format_1_migration_survives_kill() {
     let directory = scratch_dir().expect("a directory");

@@ -1,4 +1,4 @@
-//! A store opens, writes, is watched, compacts, closes and finds everything again.
+//! Smoke test: a store opens, writes, is watched, compacts, closes and recovers its state.
 
 use optik_platform::{ManualClock, UnixMillis};
 use optik_store::{
@@ -91,8 +91,8 @@ async fn store_keeps_data_and_history_across_restart() {
     assert_eq!(status.live.keys, 1);
 }
 
-/// How long a store was closed only the wall clock could say, and that may have been set.
-/// So history is kept for its whole time after a start, and no longer.
+/// Only the wall clock could tell how long a store was closed, and it may have been set. So history
+/// is kept for the whole retention time after a start, and no longer.
 /// Shows G43.
 #[tokio::test]
 async fn history_retention_after_restart_ignores_wall_clock() {

@@ -1,4 +1,4 @@
-//! G21, G22: bad surroundings give a clear error and lose nothing.
+//! G21, G22: external faults give a clear error and lose nothing.
 
 use optik_crash::{Call, Fault, Image, Recorder, scratch_dir};
 use optik_store::{
@@ -42,7 +42,7 @@ fn keys(store: &Store) -> Vec<String> {
         .collect()
 }
 
-/// Writes until the disk has recovered, as a client would.
+/// Writes until the store has recovered, as a client would.
 async fn put_until_accepted(store: &Store, number: u64) -> Revision {
     let give_up = tokio::time::Instant::now() + std::time::Duration::from_secs(20);
     loop {
@@ -58,7 +58,7 @@ async fn accepts_writes(store: &Store) -> bool {
     store.status().await.expect("answers").accepts_writes
 }
 
-/// Each fault strikes a running store; then it is taken away.
+/// Injects each fault into a running store, then removes it.
 async fn check_fault(
     name: &str,
     strike: impl Fn(&optik_crash::FaultInjector),
@@ -96,7 +96,7 @@ async fn check_fault(
     assert!(!accepts_writes(&store).await, "{name}: it says so");
 
     recorder.faults().clear();
-    // Without a write by anybody else.
+    // Without a write by another client.
     let recovers = async { while !accepts_writes(&store).await {} };
     let recovered = tokio::time::timeout(PATIENCE, recovers).await;
     assert!(recovered.is_ok(), "{name}: it never takes writes again");
@@ -243,7 +243,7 @@ async fn commit_of_oversized_value_is_rejected() {
     assert_eq!(error, CommitError::Txn(expected));
 }
 
-/// Everything below a directory that is a file.
+/// All files below a directory, recursively.
 fn files(below: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for entry in fs::read_dir(below).expect("a directory") {
@@ -258,7 +258,7 @@ fn files(below: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// What a person could do to a file that holds acknowledged data.
+/// The damage that can be done to a file with acknowledged data.
 #[derive(Clone, Copy, Debug)]
 enum Damage {
     Flip(u64),
@@ -267,7 +267,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// In place: journals are preallocated, and mostly hole.
+    /// Applied in place: journals are preallocated, and mostly holes.
     fn apply(self, file: &Path) {
         let open = || {
             OpenOptions::new()
@@ -289,8 +289,8 @@ impl Damage {
     }
 }
 
-/// After an orderly stop, any harm to any file either does no harm or is refused:
-/// a store never opens with less than it had.
+/// After an orderly shutdown, damage to any file is either harmless or makes the store refuse to
+/// open: a store never opens with less data than it had.
 /// Shows G22.
 #[tokio::test]
 async fn damaged_data_directory_never_opens_with_less_data() {
@@ -341,7 +341,7 @@ async fn damaged_data_directory_never_opens_with_less_data() {
     );
 }
 
-/// Without `format` a directory is a new one by design; what it held is set aside.
+/// A directory without `format` is new by design; its contents are set aside.
 fn is_expected_loss(name: &Path) -> bool {
     name == Path::new("format")
 }

@@ -1,10 +1,10 @@
-//! Where requests go, and what is there already.
+//! The endpoints that requests go to, and the objects stored there.
 
 use serde_json::{Value, json};
 
 pub struct Place {
     pub collection: &'static str,
-    /// An object called `a`, for patches to hit; none where nothing is kept.
+    /// An object called `a` as the target of patches; None where objects are not stored.
     pub stored: Option<Value>,
 }
 
@@ -72,7 +72,7 @@ pub fn places() -> Vec<Place> {
 
 pub const THINGS: &str = "/apis/example.com/v1/namespaces/default/a";
 
-/// Of nobody, for `example.com/fuzz`.
+/// A certificate request for `example.com/fuzz`, a signer without a controller.
 const REQUEST: &str = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlISU1IRUNBUUF3RHpFTk1Bc0dBMVVFQXd3RVpuVjZlakJaTUJNR0J5cUdTTTQ5QWdFR0NDcUdTTTQ5QXdFSApBMElBQkN1Z0VyeENHSng3cnN5a1FZUjBTdTJFU1JoRnZ0UXBsdVdWaVhjOUxVN3U4OUJNWEJUM2J6dElEbU12CmhreVl6UStvSnh1eFVpRTZ6eUFhTU5KdHcwdWdBREFLQmdncWhrak9QUVFEQWdOSEFEQkVBaUFXU2hxNlE1MlAKVnI2a3d4YXltaVdITzgzbkdUWGw1eFlCUVpzOHBjQ3drZ0lnUlVhUUZrUE1yZXErbzRwci9UOGI0a3VWNWlaMgpRVlhES1dIWXRxMHJ2SlE9Ci0tLS0tRU5EIENFUlRJRklDQVRFIFJFUVVFU1QtLS0tLQo=";
 
 fn container() -> Value {
@@ -97,7 +97,7 @@ fn policy() -> Value {
     }})
 }
 
-/// A list, a set and a map by key, a map, and what is not pruned.
+/// A CRD with a list, a set, a map by key, a map, and fields that are not pruned.
 fn definition() -> Value {
     let text = json!({"type": "string"});
     let keyed = json!({"type": "object", "required": ["k"], "properties": {"k": text, "v": text}});

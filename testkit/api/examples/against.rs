@@ -1,4 +1,4 @@
-//! Runs the suite against a server and prints what it found.
+//! Runs the API suite against a server and prints the report.
 
 use clap::Parser;
 use optik_api_testkit::{Compact, Need, ServerCapabilities, Target, suite};

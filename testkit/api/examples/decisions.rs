@@ -182,7 +182,7 @@ async fn make(client: &Client, objects: &[Value]) -> Result<(), Box<dyn std::err
             return Err(format!("{path}: {}", made.text()).into());
         }
     }
-    // What was made last must be known before anything is asked.
+    // The last created object must be in effect before the first review.
     loop {
         let about = json!({"verb": "get", "path": "/exact"});
         let spec = json!({"user": "ann", "nonResourceAttributes": about});

@@ -34,8 +34,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The same request, so that nothing changes and the next one finds what this one found.
-/// None of what would not be one path to every reader, or takes long to end.
+/// The request as a dry run, so that it changes nothing and the next request finds an unchanged
+/// state. None for paths that clients and servers may parse differently, and for requests that take
+/// long to end.
 fn dry(sent: &OracleRequest) -> Option<OracleRequest> {
     let plain = !sent.url.contains(['?', '%', ';']) && !sent.url.contains("..");
     let known = !matches!(sent.method, "PROPFIND" | "WATCH" | "TRACE" | "OPTIONS");
@@ -48,7 +49,7 @@ fn is_event(body: &[u8]) -> bool {
     body.starts_with(b"{\"type\":") && body.ends_with(b"\n")
 }
 
-/// What was decided before the request was looked at more closely.
+/// The authorization decision: whether the request was rejected before any further validation.
 fn decision(answer: &ApiResponse) -> &'static str {
     match answer.status {
         401 => "unauthorized",

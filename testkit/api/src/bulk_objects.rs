@@ -1,5 +1,5 @@
-//! Many objects that come to an end together: what belongs to one owner, and what fills
-//! a namespace. For those who measure how a server ends them, or kill it meanwhile.
+//! Many objects that are deleted together: the dependents of one owner, and the content of a
+//! namespace. For measurements of the deletion, and for tests that kill the server meanwhile.
 
 use crate::kinds::kind;
 use crate::object::set;
@@ -9,12 +9,12 @@ use futures::{StreamExt, TryStreamExt};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longer than anything takes, on any machine.
+/// Timeout for deletions on any machine.
 const DELETION_TIMEOUT: Duration = Duration::from_secs(300);
 const GROUP: &str = "crowd.optik.test";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// Kinds that fill a namespace, besides those of [`CUSTOM`].
+/// Built-in kinds that fill a namespace, besides those of [`CUSTOM`].
 const BUILT_IN: [&str; 17] = [
     "configmaps",
     "secrets",
@@ -39,7 +39,7 @@ const CUSTOM: [&str; 3] = ["reds", "greens", "blues"];
 /// How many kinds fill a namespace.
 pub const KINDS: usize = BUILT_IN.len() + CUSTOM.len();
 
-/// Makes many objects at a time, and waits for their end.
+/// Creates many objects concurrently, and waits for their deletion.
 #[derive(Clone, Debug)]
 pub struct BulkObjects {
     pub client: Client,
@@ -66,7 +66,8 @@ impl BulkObjects {
         answer.await?.expect_json(201)
     }
 
-    /// Makes a config map, and others that live for it. Their names begin with its own.
+    /// Creates a config map and dependents of it. The name of the owner is the prefix of their
+    /// names.
     ///
     /// # Errors
     /// If one cannot be made.
@@ -86,7 +87,7 @@ impl BulkObjects {
         self.make(bodies.collect()).await
     }
 
-    /// Where those are that [`Self::owned`] made.
+    /// The collection path of the objects that [`Self::create_owned`] creates.
     #[must_use]
     pub fn path_of_owned(place: &str, owner: &str) -> String {
         format!("{}?labelSelector=owner%3D{owner}", maps(place))
@@ -109,7 +110,7 @@ impl BulkObjects {
         Ok(())
     }
 
-    /// Fills a namespace with so many objects of each of [`KINDS`] kinds.
+    /// Fills a namespace with the given number of objects of each of [`KINDS`] kinds.
     ///
     /// # Errors
     /// If one cannot be made.
@@ -127,7 +128,7 @@ impl BulkObjects {
         self.make(bodies).await
     }
 
-    /// Where those are that [`Self::fill`] makes, kind by kind.
+    /// The collection paths of the objects that [`Self::fill_namespace`] creates, kind by kind.
     #[must_use]
     pub fn filled_paths(place: &str) -> Vec<String> {
         let path = |plural: &&str| {
@@ -198,7 +199,7 @@ pub fn maps(place: &str) -> String {
     format!("/api/v1/namespaces/{place}/configmaps")
 }
 
-/// A reference to an object that its owner waits for.
+/// An owner reference with `blockOwnerDeletion`.
 #[must_use]
 pub fn owned_by(owner: &Value) -> Value {
     json!({

@@ -1,4 +1,4 @@
-//! What a server can do.
+//! The capabilities of a server under test.
 
 use crate::Need;
 use futures::future::BoxFuture;
@@ -6,16 +6,16 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Compacts the server's store at its current revision, and says which that was.
+/// Compacts the server's store at its current revision, and returns that revision.
 pub type Compact = Arc<dyn Fn() -> BoxFuture<'static, Result<u64, String>> + Send + Sync>;
 
-/// What to expect of a server. The default is: everything but compaction on demand
-/// and minutes of waiting.
+/// The capabilities to expect of a server. The default is everything but compaction on demand and
+/// checks that take minutes.
 #[derive(Clone)]
 pub struct ServerCapabilities {
     pub lacks: BTreeSet<Need>,
     pub compact: Option<Compact>,
-    /// How many checks run at the same time.
+    /// The number of concurrent checks.
     pub concurrency: usize,
 }
 

@@ -1,16 +1,17 @@
-//! A check, and what it takes to run it.
+//! A check of the suite, and the server features that it needs.
 
 use crate::{Outcome, Scope};
 use futures::future::BoxFuture;
 use std::fmt;
 
-/// Assertions of the specification, and how to see whether a server keeps them.
+/// A named check: the assertions of the specification that it covers, and the function that tests
+/// them.
 #[derive(Clone, Copy)]
 pub struct Check {
     /// `module::what_must_hold`
     pub name: &'static str,
-    /// The assertions of `docs/spec` that it covers; none for what only the tables of the
-    /// specification say.
+    /// The assertions of `docs/spec` that it covers; empty for behaviour that only the tables of
+    /// the specification define.
     pub ids: &'static [&'static str],
     pub needs: &'static [Need],
     pub run: fn(Scope) -> BoxFuture<'static, Outcome>,
@@ -22,7 +23,7 @@ impl fmt::Debug for Check {
     }
 }
 
-/// What a server may not have (yet), or a caller may not want.
+/// A feature that a server may lack, or a cost that a caller may not want.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// JSON, merge and strategic merge patches.
@@ -48,19 +49,19 @@ pub enum Need {
     Protobuf,
     Yaml,
     WebSocket,
-    /// Large answers are compressed for those who ask for it.
+    /// Large responses are compressed if the client accepts gzip.
     Gzip,
     /// `/metrics`.
     Metrics,
     /// Wrong tokens are refused.
     Authentication,
-    /// Roles and their bindings decide who may do what.
+    /// RBAC: roles and their bindings authorize requests.
     Authorization,
-    /// Others are asked about writes, and convert objects.
+    /// Admission webhooks and conversion webhooks are called.
     Webhooks,
     /// Admission policies in CEL.
     Policies,
-    /// Minutes of waiting.
+    /// The check takes minutes.
     SlowMinutes,
     /// A built-in kind beyond ConfigMap, Secret and Namespace, by its plural.
     Kind(&'static str),

@@ -1,4 +1,4 @@
-//! Asking a server.
+//! The HTTP client of the suite.
 
 use crate::connection::Pool;
 use crate::watch::WatchStream;
@@ -11,18 +11,18 @@ use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Longer than any answer takes on a busy machine.
+/// Request timeout, longer than any response takes on a busy machine.
 pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// Requests of one user agent; connections are reused.
 #[derive(Clone, Debug)]
 pub struct Client(Arc<Pool>);
 
-/// What to ask.
+/// A request.
 #[derive(Clone, Debug)]
 pub struct Request {
     pub method: Method,
-    /// With the query, as it goes over the wire.
+    /// The path with the query, as sent.
     pub path: String,
     pub headers: Vec<(&'static str, String)>,
     pub body: Bytes,
@@ -114,19 +114,20 @@ impl Client {
         &self.0.target().authority
     }
 
-    /// A client of the same server with connections of its own.
+    /// A client of this server with connections of its own.
     #[must_use]
     pub fn with_new_connections(&self) -> Self {
         Self::new(self.0.target().clone())
     }
 
-    /// As [`Self::with_new_connections`], but what it does not read soon stands in the server's way.
+    /// As [`Self::with_new_connections`], but with a small receive buffer, so that unread data soon
+    /// blocks the server.
     pub(crate) fn with_small_receive_buffer(&self) -> Self {
         Self(Pool::new(self.0.target().clone(), true))
     }
 
     /// # Errors
-    /// If the server does not answer; an answer that says no is an answer.
+    /// If the server does not respond; an error status is a response.
     pub async fn send(
         &self,
         method: Method,
@@ -159,8 +160,7 @@ impl Client {
         }
     }
 
-    /// As [`Self::ask`], but of an answer that does not end only as much is read as is
-    /// enough.
+    /// As [`Self::send`], but of an endless response only as much is read as is enough.
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -208,7 +208,7 @@ impl Client {
                 break false;
             }
         };
-        // What was not read to its end is of no use to the next request.
+        // A connection with an unread response cannot be reused.
         if ended {
             self.0.give_back(connection);
         }
@@ -277,7 +277,7 @@ impl Client {
         self.execute(request).await
     }
 
-    /// Opens a watch. Headers must come at once, and say 200.
+    /// Opens a watch. The headers must arrive immediately, with status 200.
     ///
     /// # Errors
     /// If they do not.
@@ -304,7 +304,7 @@ impl Client {
         Ok(WatchStream::new(line, head.headers, body))
     }
 
-    /// The answer with its body still coming; the connection is not used again.
+    /// The response with its body still unread; the connection is not reused.
     pub(crate) async fn open(
         &self,
         request: Request,

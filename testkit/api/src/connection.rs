@@ -1,4 +1,4 @@
-//! Connections, and keeping those that can be used again.
+//! HTTP connections, and a pool of idle ones.
 
 use crate::{Failure, Outcome, Target};
 use bytes::Bytes;
@@ -13,11 +13,11 @@ use tokio_rustls::rustls::pki_types::ServerName;
 
 pub(crate) type Connection = SendRequest<Full<Bytes>>;
 
-/// Connections that wait for their next request.
+/// Idle connections.
 #[derive(Debug)]
 pub(crate) struct Pool {
     target: Target,
-    /// Whether the kernel may buffer little of what was not read.
+    /// Whether the receive buffer of the kernel is small.
     narrow: bool,
     idle: Mutex<Vec<Connection>>,
 }
@@ -52,8 +52,8 @@ impl Pool {
         }
     }
 
-    /// Sends on an idle connection or on a new one. An idle connection may have been
-    /// closed by the server meanwhile: what was not sent is sent again.
+    /// Sends on an idle connection or on a new one. The server may have closed an idle connection
+    /// meanwhile: a request that was not sent is sent again.
     pub(crate) async fn send(
         &self,
         mut request: http::Request<Full<Bytes>>,
@@ -114,7 +114,7 @@ where
     let (sender, connection) = http1::handshake(io)
         .await
         .map_err(|cause| Failure::new(cause.to_string()))?;
-    // Ends with the connection; whoever uses it sees the error.
+    // The task ends with the connection; the sender of the request gets the error.
     tokio::spawn(connection.with_upgrades());
     Ok(sender)
 }

@@ -1,4 +1,5 @@
-//! Custom kinds for the checks: `widgets` have a status and a scale, `gadgets` do not.
+//! Custom resource definitions (CRDs) for the checks: `widgets` have the subresources status and
+//! scale, `gadgets` do not.
 
 use crate::failure::ensure;
 use crate::object::set;
@@ -73,7 +74,7 @@ pub(crate) struct CrdFixture {
 }
 
 impl CrdFixture {
-    /// `things` with any schema of `spec`, and nothing else.
+    /// The CRD `things` with an arbitrary schema for `spec`, and without subresources.
     pub(crate) fn with_default_schema(scope: &Scope) -> Self {
         let group = format!("{}.optik.test", scope.namespace);
         let definition = json!({
@@ -96,7 +97,7 @@ impl CrdFixture {
         plain.with_names("things", "Thing")
     }
 
-    /// With other names.
+    /// Sets other names.
     pub(crate) fn with_names(mut self, plural: &str, kind: &str) -> Self {
         let group = &self.group;
         let namespace = group.split('.').next().unwrap_or_default();
@@ -143,7 +144,7 @@ impl CrdFixture {
             .expect_json(201)
     }
 
-    /// Makes it and waits until it is served.
+    /// Creates the CRD and waits until it is served.
     pub(crate) async fn serve(&self, scope: &Scope) -> Outcome {
         self.make(scope).await?;
         is_served(scope, &self.path).await

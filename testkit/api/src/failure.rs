@@ -1,9 +1,9 @@
-//! How a check says what it saw instead of what it expected.
+//! The failure of a check: expected and actual result.
 
 use serde_json::Value;
 use std::fmt;
 
-/// What went wrong, with what was asked and what was answered.
+/// A failure with the request and the response.
 #[derive(Clone, Debug)]
 pub struct Failure(String);
 
@@ -30,7 +30,7 @@ impl fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Fails the check with a text unless the condition holds.
+/// Fails the check with a message unless the condition holds.
 macro_rules! ensure {
     ($condition:expr, $($text:tt)+) => {
         if !$condition {
@@ -40,7 +40,7 @@ macro_rules! ensure {
 }
 pub(crate) use ensure;
 
-/// Fails unless both values are the same; `what` names them.
+/// Fails unless both values are equal; `what` names them in the message.
 pub(crate) fn same<T>(what: &str, expected: &T, got: &T) -> Outcome
 where
     T: PartialEq + fmt::Debug + ?Sized,
@@ -61,8 +61,8 @@ pub(crate) fn same_json(what: &str, expected: &Value, got: &Value) -> Outcome {
     Ok(())
 }
 
-/// Collects what several independent rows of a table have to say, so that one bad row
-/// does not hide the others.
+/// Collects the failures of independent rows of a table, so that one failure does not hide the
+/// others.
 #[derive(Debug, Default)]
 pub(crate) struct RowFailures(Vec<Failure>);
 

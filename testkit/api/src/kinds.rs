@@ -1,4 +1,4 @@
-//! The kinds the suite knows, and in which ways they differ.
+//! The kinds that the suite covers, and the properties in which they differ.
 
 /// A resource of the server. The flags are the columns of the lists of kinds in CONC §2 and §7.
 #[derive(Clone, Copy, Debug)]
@@ -12,16 +12,16 @@ pub struct Kind {
     pub namespaced: bool,
     /// A PUT without resourceVersion is applied to the newest object (CONC §2.2).
     pub unconditional: bool,
-    /// A PUT creates what is missing (CONC §2.3).
+    /// A PUT creates a missing object (CONC §2.3).
     pub created_by_put: bool,
-    /// A delete answers with the object, not with a `Status` (CONC §2.5).
+    /// The response to a delete is the object, not a `Status` (CONC §2.5).
     pub shown_when_deleted: bool,
     /// A delete that names no policy leaves the dependents (CONC §2.5).
     pub orphans_by_default: bool,
     pub generations: Generations,
 }
 
-/// What `metadata.generation` does (CONC §7).
+/// The behaviour of `metadata.generation` (CONC §7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Generations {
     /// 1 on create, +1 whenever the spec changes.
@@ -30,9 +30,9 @@ pub enum Generations {
     SpecAndLabels,
     /// 1 on create, for ever.
     One,
-    /// What create sent.
+    /// The value that create sent.
     AsSent,
-    /// What create sent, and +1 whenever the spec changes.
+    /// The value that create sent, and +1 whenever the spec changes.
     SpecFromSent,
 }
 
@@ -125,7 +125,8 @@ impl Kind {
     }
 }
 
-/// Not among those that every check of objects runs on: its status decides about it.
+/// Not in the table of kinds that generic checks cover: the status of a CertificateSigningRequest
+/// decides about it.
 pub(crate) static SIGNING_REQUESTS: Kind = Kind::new(
     "certificates.k8s.io",
     "certificatesigningrequests",
@@ -144,7 +145,7 @@ pub(crate) fn qualified(name: &str, group: &str) -> String {
 /// The kind with this plural.
 ///
 /// # Panics
-/// If the suite does not know it.
+/// If the suite has no such kind.
 #[must_use]
 pub(crate) fn kind(plural: &str) -> &'static Kind {
     let found = ALL.iter().find(|kind| kind.plural == plural);

@@ -1,14 +1,14 @@
-//! What every Kubernetes API server must do, checked over HTTP.
+//! The API suite: the behaviour of every Kubernetes API server, checked over HTTP.
 //!
-//! * [`suite`] is a table of named checks. Each knows the ids of the assertions (docs/spec) it
-//!   covers and what a server needs for it; [`suite::run`] runs those that a server can
-//!   be asked, and says which it left out.
-//! * [`Target`] says where the server is, [`Client`] speaks to it, [`ServerCapabilities`] say what
-//!   it can do.
+//! * [`suite`] is a table of named checks. Each has the ids of the assertions (docs/spec) it
+//!   covers and what a server needs for it; [`suite::run`] runs those that the server
+//!   supports, and reports the skipped ones.
+//! * [`Target`] is the address of the server, [`Client`] sends requests to it,
+//!   [`ServerCapabilities`] are its features.
 //! * [`samples`] has the smallest valid object of every kind.
-//! * [`oracle`] has what nobody may get by asking in an odd way.
-//! * [`crowd`] makes many objects that come to an end together.
-//! * [`pod_security`] has what a real server made of pods in namespaces with labels.
+//! * [`oracle`] checks that requests of unusual shape bypass no authorization.
+//! * [`bulk_objects`] creates many objects that are deleted together.
+//! * [`pod_security`] has recorded decisions about pods in labelled namespaces.
 //!
 //! The suite uses nothing of the server but its port: what passes here passes for any
 //! client, and a suite that passes on another server proves its checks right.

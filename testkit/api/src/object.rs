@@ -1,4 +1,4 @@
-//! Looking into objects and lists.
+//! Accessors for fields of JSON objects and lists.
 
 use crate::failure::ensure;
 use crate::{Failure, Outcome};

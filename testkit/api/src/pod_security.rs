@@ -1,8 +1,7 @@
-//! What a real server made of pods in namespaces with labels about their security.
-//!
-//! `recordings/pod-security/security.json` has requests and what was answered to the last of each case: its
-//! code, what it said, and its warnings. `NS` and `UNIQ` are the namespace, `GEN` is what
-//! a generated name ends in.
+//! Pod Security Standards: recorded decisions of kube-apiserver about pods in labelled namespaces.
+//! `recordings/pod-security/security.json` has requests and the response to the last request of
+//! each case: code, message and warnings. `NS` and `UNIQ` are placeholders for the namespace, `GEN`
+//! for the suffix of a generated name.
 
 use crate::failure::same_json;
 use crate::{ApiResponse, Client, Failure, Outcome, Request};
@@ -21,8 +20,8 @@ pub fn cases() -> Outcome<Vec<Value>> {
     read.map_err(|cause| Failure::new(format!("the cases cannot be read: {cause}")))
 }
 
-/// Whether a case has more than one request: then the last counts on it that what was
-/// written before is known at once. A real server takes a moment.
+/// Whether a case has more than one request. The last then relies on the immediate effect of the
+/// earlier ones; kube-apiserver takes a moment.
 #[must_use]
 pub fn needs_immediate_effect(case: &Value) -> bool {
     steps(case).len() > 1
@@ -35,10 +34,10 @@ fn steps(case: &Value) -> &[Value] {
         .unwrap_or_default()
 }
 
-/// Plays a case in a namespace that is made for it.
+/// Plays a case in a namespace that is created for it.
 ///
 /// # Errors
-/// If it ends otherwise than it did on the real server.
+/// If the response differs from the recording.
 pub async fn run_case(client: &Client, namespace: &str, case: &Value) -> Outcome {
     let object = json!({"metadata": {"name": namespace, "labels": case["labels"]}});
     client

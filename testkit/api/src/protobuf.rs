@@ -1,8 +1,8 @@
-//! As much of protobuf as it takes to look into a watch.
+//! A partial protobuf decoder, sufficient to inspect a watch.
 
 use crate::{Failure, Outcome};
 
-/// What objects begin with.
+/// The prefix of every protobuf object of Kubernetes.
 pub(crate) const MAGIC: &[u8] = b"k8s\0";
 
 /// The length-delimited field with this number.

@@ -1,4 +1,4 @@
-//! What a run of the suite found out.
+//! The report of a run of the suite.
 
 use crate::{Check, Failure, Need};
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use std::time::Duration;
 pub enum CheckResult {
     Passed,
     Failed(Failure),
-    /// Not run; what it would have needed.
+    /// The check was skipped; the missing needs.
     Skipped(Vec<Need>),
 }
 
@@ -21,7 +21,7 @@ pub struct SuiteReport {
 }
 
 impl SuiteReport {
-    /// Whether no check failed. Says nothing of those left out.
+    /// Whether no check failed. Skipped checks are ignored.
     #[must_use]
     pub fn is_clean(&self) -> bool {
         self.failed().next().is_none()
@@ -101,7 +101,7 @@ impl fmt::Display for SuiteReport {
     }
 }
 
-/// `CONC-` and 17 of `CONC-17`; 0 for what is no number.
+/// `CONC-` and 17 of `CONC-17`; 0 if there is no number.
 fn split(id: &str) -> (&str, u16) {
     let (prefix, number) = id.split_at(id.find('-').map_or(id.len(), |at| at + 1));
     (prefix, number.parse().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! What a server answered, and how to judge it.
+//! A response, and assertions about it.
 
 use crate::failure::{ensure, same_json};
 use crate::{Failure, Outcome};
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use serde_json::Value;
 
-/// An answer that came whole.
+/// A completely received response.
 #[derive(Clone, Debug)]
 pub struct ApiResponse {
     /// The request line and the beginning of its body, for failures.
@@ -18,7 +18,7 @@ pub struct ApiResponse {
 
 impl ApiResponse {
     /// # Errors
-    /// If the body is something else.
+    /// If the body is not JSON.
     pub fn json(&self) -> Outcome<Value> {
         serde_json::from_slice(&self.body).map_err(|cause| {
             let Self { asked, status, .. } = self;
@@ -51,16 +51,16 @@ impl ApiResponse {
         Ok(())
     }
 
-    /// The JSON of an answer with this status.
+    /// The JSON of a response with this status.
     ///
     /// # Errors
-    /// If the status is another, or the body no JSON.
+    /// If the status differs, or the body is not JSON.
     pub fn expect_json(&self, expected: u16) -> Outcome<Value> {
         self.has_status(expected)?;
         self.json()
     }
 
-    /// Compares the whole `Status` object, the code of the answer, and `Retry-After`.
+    /// Compares the whole `Status` object, the HTTP status code, and `Retry-After`.
     pub(crate) fn expect_failure(&self, expected: &Value) -> Outcome {
         let code = expected["code"].as_u64().unwrap_or(200);
         same_json(&self.asked, expected, &self.json()?)?;

@@ -1,4 +1,4 @@
-//! The smallest valid object of every kind, and a change to it that is allowed.
+//! The smallest valid object of every kind, and a valid change of it.
 
 use crate::kinds::{CUSTOM_GROUP, kind};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 /// The smallest valid object of this kind.
 ///
 /// # Panics
-/// If the suite does not know the kind.
+/// If the suite has no such kind.
 #[must_use]
 pub fn sample(plural: &str, name: &str) -> Value {
     let kind = kind(plural);
@@ -84,7 +84,7 @@ pub fn change(plural: &str) -> (&'static str, Value) {
     }
 }
 
-/// What makes the kind; metadata and type come from [`sample`].
+/// The fields specific to the kind; [`sample`] adds metadata and type.
 fn body(plural: &str, name: &str) -> Value {
     match plural {
         "configmaps" => json!({"data": {"k": "v"}}),
@@ -172,7 +172,7 @@ fn body(plural: &str, name: &str) -> Value {
             "limited": {"nominalConcurrencyShares": 1, "limitResponse": {"type": "Reject"}},
         }}),
         "widgets" | "gadgets" => json!({"spec": {"color": "red"}}),
-        // The others need nothing but a name.
+        // The other kinds need only a name.
         _ => json!({}),
     }
 }
@@ -207,7 +207,7 @@ fn webhook_of_nothing() -> Value {
     })
 }
 
-/// Matches a resource that nobody serves.
+/// Match constraints for a resource that is not served.
 fn constraints() -> Value {
     json!({"resourceRules": [{
         "apiGroups": ["nobody.example.test"], "apiVersions": ["v1"],

@@ -1,4 +1,4 @@
-//! Where a check works: a namespace of its own on a server.
+//! The scope of a check: a namespace of its own on a server.
 
 use crate::client::query;
 use crate::crds;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// What all checks of a run have in common.
+/// The context that all checks of a run share.
 #[derive(Debug)]
 pub(crate) struct RunContext {
     pub(crate) traits: ServerCapabilities,
@@ -36,7 +36,7 @@ impl RunContext {
 #[derive(Clone, Debug)]
 pub struct Scope {
     pub client: Client,
-    /// Created for this check; other checks never look into it.
+    /// Created for this check; other checks do not access it.
     pub namespace: String,
     shared: Arc<RunContext>,
 }
@@ -56,7 +56,7 @@ impl Scope {
         Ok(scope)
     }
 
-    /// The same check as seen by another client.
+    /// The scope with another client.
     pub(crate) fn with_another_client(&self) -> Self {
         Self {
             client: self.client.with_new_connections(),
@@ -64,7 +64,7 @@ impl Scope {
         }
     }
 
-    /// The same check as seen by a client whose unread events stand in the server's way.
+    /// The scope with a client whose unread events soon block the server.
     pub(crate) fn with_small_buffer_client(&self) -> Self {
         Self {
             client: self.client.with_small_receive_buffer(),
@@ -192,7 +192,7 @@ impl Scope {
         revision(&self.list(&[]).await?)
     }
 
-    /// A namespace holds finalizers of the server's; a custom kind must be defined.
+    /// A namespace holds finalizers of the server; a custom kind needs a CRD.
     pub(crate) async fn define_custom_kinds(&self) -> Outcome {
         let define = || crds::define(self);
         self.shared
@@ -225,7 +225,7 @@ impl Scope {
         self.shared.clock.wall().0 / 1000
     }
 
-    /// Asks again and again until there is an answer.
+    /// Retries until the function returns a value.
     pub(crate) async fn wait_until<T, F>(
         &self,
         what: &str,
@@ -249,16 +249,16 @@ impl Scope {
         }
     }
 
-    /// Lets time pass: for what is defined by time and by nothing else.
+    /// Sleeps: only for behaviour that is defined by time.
     pub(crate) async fn sleep(&self, time: Duration) {
         let never = std::future::pending::<()>();
         let _ = tokio::time::timeout(time, never).await;
     }
 
-    /// Leaves nothing behind that could be in the way of another run.
+    /// Removes everything that could disturb another run.
     pub(crate) async fn cleanup(&self) {
         let path = self.object_path("namespaces", &self.namespace);
-        // Nobody looks at it again; a server may also refuse.
+        // The result is ignored: the server may reject the delete.
         let _ = self.client.delete_with(&path, &json!({})).await;
     }
 }

@@ -1,4 +1,4 @@
-//! The failures of the specification, word for word (CONC §2.7).
+//! The failures (`Status` objects) of the specification, word for word (CONC §2.7).
 
 use crate::Kind;
 use crate::kinds::qualified;
@@ -128,8 +128,8 @@ pub(crate) fn not_found(kind: &Kind, name: &str) -> Value {
 /// One complaint about a field: reason, field, text.
 pub(crate) type Cause<'a> = (&'a str, &'a str, &'a str);
 
-/// 422 with the causes written out; one stands alone, several in brackets. A complaint
-/// made twice is said once in the message, but is two causes.
+/// 422 with the causes in the message: one without brackets, several in brackets. A duplicate cause
+/// is written once in the message, but listed twice in the causes.
 pub(crate) fn invalid(word: &str, group: &str, name: &str, causes: &[Cause<'_>]) -> Value {
     let mut texts: Vec<String> = Vec::new();
     for (_, field, text) in causes {
@@ -218,7 +218,7 @@ pub(crate) fn list_expired() -> Value {
     failure(410, "Expired", message, None)
 }
 
-/// `CONC-G2`, with the token of the answer
+/// `CONC-G2`, with the continue token of the response.
 pub(crate) fn continue_expired(token: &str) -> Value {
     let message = "The provided continue parameter is too old to display a consistent list \
                    result. You can start a new list without the continue parameter, or use the \
@@ -290,7 +290,7 @@ pub(crate) fn method_not_allowed() -> Value {
     failure(405, "MethodNotAllowed", message, Some(json!({})))
 }
 
-/// CONC §2.5: the object is gone.
+/// CONC §2.5: the `Status` of a completed delete.
 pub(crate) fn delete_success(kind: &Kind, name: &str, uid: &str) -> Value {
     let mut details = named_details(kind.plural, kind.group, name);
     details["uid"] = uid.into();

@@ -1,9 +1,9 @@
-//! Where the server is.
+//! The address and credentials of the server under test.
 
 use std::sync::Arc;
 use tokio_rustls::rustls;
 
-/// A server, and as whom to speak to it.
+/// A server, and the credentials for it.
 #[derive(Clone, Debug)]
 pub struct Target {
     /// `host:port`
@@ -34,7 +34,7 @@ impl Target {
         })
     }
 
-    /// The name that goes into the handshake. Nobody compares it with a certificate.
+    /// The server name of the TLS handshake. It is not compared with a certificate.
     pub(crate) fn host(&self) -> &str {
         self.authority
             .rsplit_once(':')
@@ -42,8 +42,8 @@ impl Target {
     }
 }
 
-/// A suite is told where to go by whoever started the server: it trusts the address,
-/// not a certificate that was made a moment ago.
+/// Accepts any certificate: the caller provides the address of a server whose certificate was just
+/// created.
 fn any_certificate() -> rustls::ClientConfig {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     rustls::ClientConfig::builder_with_provider(Arc::clone(&provider))

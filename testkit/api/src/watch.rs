@@ -10,7 +10,7 @@ use hyper::body::Incoming;
 use serde_json::Value;
 use std::time::Duration;
 
-/// Longer than any event takes on a busy machine.
+/// Timeout for an event, longer than any event takes on a busy machine.
 pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// One change.
@@ -47,11 +47,11 @@ impl Event {
     }
 }
 
-/// What came next.
+/// The next item of a watch.
 #[derive(Clone, Debug)]
 pub enum NextEvent {
     Event(Event),
-    /// The body ended as it should.
+    /// The body ended regularly.
     End,
     /// The connection broke.
     Broken(String),
@@ -59,7 +59,7 @@ pub enum NextEvent {
     Silence,
 }
 
-/// A watch in JSON. Also gives its bytes, for other framings.
+/// A watch in JSON. It also returns raw bytes, for other framings.
 #[derive(Debug)]
 pub struct WatchStream {
     asked: String,
@@ -84,7 +84,7 @@ impl WatchStream {
         value.and_then(Result::ok).unwrap_or_default()
     }
 
-    /// What comes next, if it comes within `patience`.
+    /// The next item, if it arrives within `patience`.
     pub async fn next(&mut self, patience: Duration) -> NextEvent {
         match tokio::time::timeout(patience, self.line()).await {
             Err(_) => NextEvent::Silence,

@@ -1,6 +1,6 @@
-//! A webhook: a TLS server of the suite's own, which the server under test calls.
+//! A webhook server: a TLS server of the suite, which the server under test calls.
 //!
-//! It answers as a check tells it to, and remembers what it was asked.
+//! It replies as a check configures, and records the reviews.
 
 use crate::{Failure, Outcome};
 use base64::Engine;
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// What a webhook was asked.
+/// A review that the webhook received.
 #[derive(Clone, Debug)]
 pub(crate) struct ReceivedReview {
     pub(crate) path: String,
@@ -40,7 +40,7 @@ impl ReceivedReview {
     }
 }
 
-/// What it does about it.
+/// The reply of the webhook.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// A review with this `response`; the uid is that of the question if it names none.
@@ -90,7 +90,7 @@ impl Webhook {
         .await
     }
 
-    /// With a certificate for other names.
+    /// Starts it with a certificate for other names.
     pub(crate) async fn start_for(
         names: Vec<SanType>,
         answering: impl Fn(&ReceivedReview) -> Reply + Send + Sync + 'static,
@@ -126,12 +126,12 @@ impl Webhook {
         format!("https://{}{path}", self.address)
     }
 
-    /// The `clientConfig` of somebody who is to be asked at a path.
+    /// The `clientConfig` for a call at a path.
     pub(crate) fn client(&self, path: &str) -> Value {
         json!({"url": self.url(path), "caBundle": self.bundle})
     }
 
-    /// Everything it was asked so far.
+    /// All reviews received so far.
     pub(crate) fn received(&self) -> Vec<ReceivedReview> {
         self.asked
             .lock()
@@ -139,7 +139,7 @@ impl Webhook {
             .clone()
     }
 
-    /// What it was asked at a path.
+    /// The reviews received at a path.
     pub(crate) fn received_at(&self, path: &str) -> Vec<ReceivedReview> {
         let asked = self.received().into_iter();
         asked.filter(|asked| asked.path == path).collect()
@@ -151,7 +151,7 @@ impl Webhook {
     }
 }
 
-/// A server certificate, and the authority that made it, as PEM.
+/// A server certificate and its CA, as PEM.
 fn tls_config(names: Vec<SanType>) -> Result<(ServerConfig, String), Box<dyn std::error::Error>> {
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -193,7 +193,7 @@ impl WebhookServer {
         };
         let serve = service_fn(move |request| self.clone().answer(request, number));
         let connection = hyper::server::conn::http1::Builder::new();
-        // Who hangs up ends it, and so do we.
+        // An error here is a closed connection.
         let _ = connection
             .serve_connection(TokioIo::new(stream), serve)
             .await;

@@ -1,4 +1,4 @@
-//! As much of WebSocket as it takes to read a watch: frames of a server, unmasked.
+//! A partial WebSocket client, sufficient to read a watch: unmasked frames of a server.
 
 use crate::client::REQUEST_TIMEOUT;
 use crate::failure::ensure;
@@ -30,7 +30,7 @@ pub(crate) fn request(path: &str) -> Request {
 
 impl Socket {
     pub(crate) async fn open(client: &Client, path: &str) -> Outcome<Self> {
-        // A page of the server's own, which nobody has a reason to keep out.
+        // The origin of the server itself, which is always allowed.
         let origin = format!("http://{}", client.authority());
         let request = request(path).header("origin", origin);
         let response = client.open(request).await?;

@@ -1,4 +1,4 @@
-//! What an attacker would try on the API of a whole server. See THREAT_MODEL.md.
+//! Attacks on the API of a whole server. See THREAT_MODEL.md.
 
 use http::Method;
 use optik_api_testkit::{Client, NextEvent, Request, Target};
@@ -41,8 +41,8 @@ async fn let_read(client: &Client, user: &str) {
     post(client, &format!("{RBAC}/rolebindings"), &binding).await;
 }
 
-/// A right that is taken away is gone with the answer, and so are the watches it allowed.
-/// Shows G40.
+/// Revoking a permission takes effect when the request returns, and ends the watches that it
+/// allowed. Shows G40.
 #[tokio::test(flavor = "multi_thread")]
 async fn revoked_role_binding_ends_access_and_watches_at_once() {
     let (server, client) = start().await;
@@ -57,7 +57,7 @@ async fn revoked_role_binding_ends_access_and_watches_at_once() {
             .watch_as(as_kim(&format!("{path}?watch=1")))
             .await
             .unwrap();
-        // A change of roles that takes nothing from kim leaves the watch alone.
+        // A change of roles that revokes nothing from kim does not end the watch.
         post(
             &client,
             &format!("{RBAC}/roles"),
@@ -92,8 +92,8 @@ async fn revoked_role_binding_ends_access_and_watches_at_once() {
     server.stop().await;
 }
 
-/// A watch does not outlive the token it was opened with: what that is bound to goes, or its
-/// account does, or another of the same name comes.
+/// A watch ends with its token: when the bound object or the service account is deleted, or is
+/// recreated.
 #[tokio::test(flavor = "multi_thread")]
 async fn watch_ends_when_service_account_token_is_invalidated() {
     let (server, client) = start().await;
@@ -133,7 +133,7 @@ async fn watch_ends_when_service_account_token_is_invalidated() {
     gone(format!("{core}/secrets/s")).await;
     let end = by_bound.next(REQUEST_TIMEOUT).await;
     assert!(matches!(end, NextEvent::End), "{end:?}");
-    // The other goes on, until its account is another one.
+    // The other watch continues until its service account is recreated.
     let map = json!({"metadata": {"name": "a"}});
     post(&client, &format!("{core}/configmaps"), &map).await;
     let event = by_plain.next(REQUEST_TIMEOUT).await;
@@ -265,7 +265,7 @@ async fn privilege_escalation_through_roles_and_bindings_is_forbidden() {
             json,
             json!({"metadata": {"name": "x"}, "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"kubernetes.io/bootstrapping": "rbac-defaults"}}]}}),
         ),
-        // Binds one that is there; joins a binding; makes one by PUT.
+        // Creates a binding to an existing role; adds a subject to a binding; creates one by PUT.
         (
             Method::POST,
             format!("{cluster}/clusterrolebindings"),
@@ -303,8 +303,8 @@ async fn privilege_escalation_through_roles_and_bindings_is_forbidden() {
     server.stop().await;
 }
 
-/// Everybody may look at documents below `/api/`; no spelling of a path makes one of what
-/// it is not.
+/// Every user may read discovery below `/api/`; no spelling of a path turns another path into
+/// discovery.
 #[tokio::test(flavor = "multi_thread")]
 async fn odd_paths_below_api_are_not_authorized_as_discovery() {
     let (server, client) = start().await;
@@ -345,8 +345,7 @@ async fn odd_paths_below_api_are_not_authorized_as_discovery() {
     server.stop().await;
 }
 
-/// A definition that names what is built in would have its objects for its own, and would take
-/// them along when it goes.
+/// A CRD for a built-in resource would own its objects, and would delete them when it is deleted.
 #[tokio::test(flavor = "multi_thread")]
 async fn crd_for_built_in_resource_is_rejected() {
     let server = TestServer::start(TestEngine::Memory).await;
@@ -386,7 +385,7 @@ async fn crd_for_built_in_resource_is_rejected() {
         );
         assert_eq!((refused.status, told), (422, &*expected));
     }
-    // A name beside it is nobody's, and a definition of it can come and go.
+    // An unused name in that group is allowed, and its CRD can be created and deleted.
     let free = definition("networking.k8s.io", "gateways", "Namespaced");
     post(&client, path, &free).await;
     let other = definition("example.com", "customresourcedefinitions", "Cluster");
@@ -404,8 +403,8 @@ async fn crd_for_built_in_resource_is_rejected() {
     server.stop().await;
 }
 
-/// The same where such a definition was stored before they were refused: it serves nothing, and
-/// takes nothing but itself along.
+/// A stored CRD for a built-in resource, from before they were rejected: it is not served, and its
+/// deletion deletes only the CRD.
 #[tokio::test(flavor = "multi_thread")]
 async fn stored_crd_for_built_in_resource_deletes_no_built_in_objects() {
     let server = TestServer::start(TestEngine::Memory).await;

@@ -1,4 +1,4 @@
-//! The client, against a server of a few lines.
+//! Tests of the client, against a minimal server.
 
 mod support;
 
@@ -36,7 +36,7 @@ async fn test_client_sends_requests_and_reads_responses() {
     }
 }
 
-/// A connection that the server closed after its answer is not the client's failure.
+/// A connection that the server closed after its response is not a failure of the client.
 #[tokio::test]
 async fn test_client_replaces_closed_connection() {
     let closing = Arc::new(|_: &str, _: &str, _: &[u8]| [b"!".to_vec(), json(200, "1")].concat());

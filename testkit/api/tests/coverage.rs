@@ -1,12 +1,12 @@
-//! The table of checks itself.
+//! Tests of the table of checks: coverage of the assertions.
 
 use optik_api_testkit::suite;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-/// Assertions that no check of the suite covers, because they need a certificate, a server at
-/// its limit, a log, controllers, a client library or an etcd server, and the files whose tests
-/// show them.
+/// Assertions that no check of the suite covers, because they need a certificate, a server at its
+/// limit, a log, controllers, a client library or an etcd server, and the files whose tests show
+/// them.
 const SHOWN_ELSEWHERE: &[(&[&str], &str)] = &[
     (
         &[

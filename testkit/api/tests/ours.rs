@@ -1,4 +1,4 @@
-//! Our own server, on every engine, by the checks that a real kube-apiserver passes.
+//! The suite on the project's own server with every engine; kube-apiserver passes the same checks.
 
 use optik_api_testkit::{Need, ServerCapabilities, Target, suite};
 use optik_server_testkit::{TestEngine, TestServer};
@@ -6,10 +6,10 @@ use optik_store::{CompactError, Origin, Put, Store, Txn};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What is not built yet. A check that needs it is reported as left out.
+/// Features not implemented yet. A check that needs one is reported as skipped.
 const MISSING_NEEDS: &[Need] = &[Need::SlowMinutes];
 
-/// Assertions that a check covers which needs what is missing. The list only shrinks.
+/// Assertions whose checks need a missing feature. The list only shrinks.
 const NOT_PROVEN: &[&str] = &["CONC-98"];
 
 async fn check(engine: TestEngine) {
@@ -34,8 +34,8 @@ async fn check(engine: TestEngine) {
     server.stop().await;
 }
 
-/// As the server does it every few minutes: makes a note, which moves the revision on,
-/// then forgets what was before.
+/// As the periodic compaction of the server: writes a record, which advances the revision, then
+/// compacts the revisions before it.
 async fn compact(store: &Store) -> Result<u64, String> {
     let note = Txn::put(Put::new("compact_rev_key", "now"));
     let noted = store.commit(note, Origin::system("compact")).await;

@@ -1,4 +1,4 @@
-//! A client that writes down what it asks for and is told.
+//! An HTTP client that records its operations in a history.
 
 use crate::collection::{Collection, item_of, revision_of};
 use crate::connection::{Connection, HttpRequestError, JsonResponse};
@@ -10,7 +10,7 @@ use optik_store_testkit::history::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// One client, which does one thing at a time.
+/// One client, with one operation at a time.
 #[derive(Debug)]
 pub struct RecordingHttpClient {
     pub collection: Collection,
@@ -19,7 +19,7 @@ pub struct RecordingHttpClient {
     pub connection: Connection,
 }
 
-/// The answer to a read did not come.
+/// A read got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadInterrupted;
 
@@ -120,7 +120,7 @@ impl RecordingHttpClient {
         self.write(Method::POST, &path, &object, (0, change)).await
     }
 
-    /// Writes an object that is as it was seen.
+    /// Updates an object with the seen revision as precondition.
     pub async fn update(&mut self, seen: &KeyState, value: &str) -> OperationOutcome {
         let name = self.collection.name_of(&seen.key);
         let object = self.collection.object(name, value, Some(seen.mod_revision));
@@ -133,7 +133,7 @@ impl RecordingHttpClient {
         self.write(Method::PUT, &path, &object, write).await
     }
 
-    /// Deletes an object that is as it was seen.
+    /// Deletes an object with the seen revision as precondition.
     pub async fn delete(&mut self, seen: &KeyState) -> OperationOutcome {
         let path = self.collection.path_of(self.collection.name_of(&seen.key));
         let options = json!({
@@ -184,7 +184,7 @@ fn written(answer: &JsonResponse, change: &KeyChange) -> OperationOutcome {
                 revision: revision_of(&answer.body),
             }
         }
-        // A deletion is not told its revision.
+        // The response to a delete does not contain its revision.
         (StatusCode::OK, KeyChange::Delete { .. }) => OperationOutcome::Done,
         (StatusCode::CONFLICT | StatusCode::NOT_FOUND, _) => OperationOutcome::Denied,
         _ => panic!("{change:?}: {answer:?}"),

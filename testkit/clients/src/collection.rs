@@ -1,4 +1,4 @@
-//! What the clients quarrel about: config maps of one namespace.
+//! The collection that the clients write: config maps of one namespace.
 
 use optik_store_testkit::history::{KeySpan, KeyState};
 use serde_json::{Value, json};
@@ -20,7 +20,7 @@ impl Collection {
         format!("{}/{name}", self.path())
     }
 
-    /// Where the server keeps them.
+    /// The key range of the collection in the store.
     #[must_use]
     pub fn span(self) -> KeySpan {
         KeySpan::prefix(&format!("/registry/configmaps/{}/", self.namespace))
@@ -37,7 +37,7 @@ impl Collection {
         key.get(directory..).unwrap_or(key)
     }
 
-    /// An object as it is sent. A revision makes it a condition.
+    /// An object to send. A resourceVersion is a precondition.
     #[must_use]
     pub fn object(self, name: &str, value: &str, revision: Option<u64>) -> Value {
         let mut object = json!({

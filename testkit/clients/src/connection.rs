@@ -1,4 +1,4 @@
-//! One HTTP connection, and honesty about what is not known when it breaks.
+//! One HTTP connection, with explicit errors for requests whose outcome is unknown.
 
 use bytes::Bytes;
 use http::header::{CONTENT_TYPE, HOST};
@@ -10,12 +10,12 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Why there is no answer.
+/// Why there is no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HttpRequestError {
     /// The request was not sent.
     NotSent,
-    /// The request may have arrived, and the answer did not.
+    /// The request may have arrived, and the response did not.
     Cut,
 }
 
@@ -25,7 +25,7 @@ pub struct JsonResponse {
     pub body: Value,
 }
 
-/// A connection that is made when it is needed, and made again when it broke.
+/// A connection that is opened on demand, and reopened after an error.
 #[derive(Debug)]
 pub struct Connection {
     authority: String,

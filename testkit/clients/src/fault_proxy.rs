@@ -1,5 +1,4 @@
-//! A server in front of a server that misbehaves as it is told, and writes down what it
-//! was asked.
+//! A fault-injecting HTTP proxy that records requests.
 
 use bytes::Bytes;
 use futures::stream;
@@ -22,7 +21,7 @@ type Body = BoxBody<Bytes, io::Error>;
 /// Dropping it ends all connections.
 #[derive(Debug)]
 pub struct FaultProxy {
-    /// What clients connect to.
+    /// The URL that clients connect to.
     pub url: String,
     shared: Arc<FaultProxyShared>,
     _tasks: JoinSet<()>,
@@ -34,19 +33,20 @@ struct FaultProxyShared {
     plans: Mutex<Vec<PlannedFault>>,
     asked: watch::Sender<Vec<RecordedRequest>>,
     cuts: watch::Sender<u64>,
-    /// Watches of paths with this tell nothing.
+    /// Watches whose path contains this text deliver no events.
     held: watch::Sender<Option<&'static str>>,
 }
 
-/// A request, and what came of it.
+/// A request and its outcome.
 #[derive(Clone, Debug)]
 pub struct RecordedRequest {
     pub method: Method,
     /// With its query.
     pub path: String,
-    /// What the server said; none if it was not asked, or cannot be reached.
+    /// The status of the server's response; none if the request was not forwarded, or the server
+    /// cannot be reached.
     pub status: Option<StatusCode>,
-    /// What the client was told instead, if it was.
+    /// The fault that the client got instead, if any.
     pub fault: Option<FaultAction>,
 }
 
@@ -57,7 +57,7 @@ impl RecordedRequest {
     }
 }
 
-/// What is done to the next requests of a kind.
+/// A fault for the next requests of a kind.
 #[derive(Clone, Debug)]
 pub struct PlannedFault {
     pub method: Method,
@@ -70,16 +70,16 @@ pub struct PlannedFault {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultAction {
-    /// The server is not asked.
+    /// The request is not forwarded.
     Refuse {
         code: u16,
         reason: &'static str,
         retry_after_seconds: Option<u64>,
     },
-    /// The server is not asked. A watch begins and says that its revision is gone, which
-    /// is how servers say it.
+    /// The request is not forwarded. A watch starts with an ERROR event: its resourceVersion is
+    /// expired.
     Expire,
-    /// The server is asked, and its answer is lost.
+    /// The request is forwarded, and the response is dropped.
     LoseAnswer,
 }
 
@@ -119,18 +119,18 @@ impl FaultProxy {
         lock(&self.shared.plans).push(plan);
     }
 
-    /// Whether something planned is still to be done.
+    /// Whether a planned fault is still pending.
     #[must_use]
     pub fn is_planning(&self) -> bool {
         !lock(&self.shared.plans).is_empty()
     }
 
-    /// Ends all answers that are being given, in their middle.
+    /// Aborts all responses in progress.
     pub fn cut(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Watches of such paths tell nothing until they are released.
+    /// Watches of such paths deliver no events until they are released.
     pub fn hold_watches(&self, path_with: &'static str) {
         self.shared.held.send_replace(Some(path_with));
     }
@@ -139,7 +139,7 @@ impl FaultProxy {
         self.shared.held.send_replace(None);
     }
 
-    /// Everything that was asked so far.
+    /// All requests so far.
     #[must_use]
     pub fn requests(&self) -> Vec<RecordedRequest> {
         self.shared.asked.borrow().clone()
@@ -175,7 +175,7 @@ async fn accept(listener: TcpListener, shared: Arc<FaultProxyShared>) {
         connections.spawn(async move {
             let service = service_fn(move |request| answer(request, Arc::clone(&shared)));
             let connection = hyper::server::conn::http1::Builder::new();
-            // A connection ends as its client likes, or as it was planned.
+            // An error here is a closed connection, or a planned fault.
             let _ = connection
                 .serve_connection(TokioIo::new(stream), service)
                 .await;

@@ -1,13 +1,12 @@
-//! Real clients of a whole server, and what they must see.
+//! Real clients of a whole server, and checks of their observations.
 //!
-//! * [`tcp_proxy`] is a wire between client and server that can be cut.
-//! * [`fault_proxy`] is a server before a server: it refuses, loses answers, and counts.
-//! * [`connection`] speaks HTTP; [`loopback_client`] and [`watcher`] write down what they ask
-//!   for and are told, in the words of the store's histories, so that
-//!   [`judge`](optik_store_testkit::validate::judge) can say whether one sequence of
-//!   revisions explains all of it.
+//! * [`tcp_proxy`] is a TCP proxy whose connections can be cut.
+//! * [`fault_proxy`] is an HTTP proxy that refuses requests, drops responses, and counts.
+//! * [`connection`] sends HTTP requests; [`client`] and [`watcher`] record their operations in
+//!   the format of the store's histories, so that [`optik_store_testkit::validate`] can check
+//!   whether one sequence of revisions explains all of them.
 //!
-//! The tests also use clients that others wrote.
+//! The tests also use kube-rs.
 
 pub mod client;
 pub mod collection;

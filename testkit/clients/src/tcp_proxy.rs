@@ -1,4 +1,4 @@
-//! A wire between client and server that can be cut, held, and tampered with.
+//! A TCP proxy between client and server that can cut, hold and tamper with connections.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,20 +11,20 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How much is carried at once.
+/// Bytes read at a time.
 const READ_BUFFER_BYTES: usize = 64 * 1024;
 
 /// Dropping it cuts everything.
 #[derive(Debug)]
 pub struct TcpProxy {
-    /// What clients connect to.
+    /// The URL that clients connect to.
     pub url: String,
     orders: watch::Sender<TcpProxyCommands>,
     shared: Arc<TcpProxyShared>,
     _tasks: JoinSet<()>,
 }
 
-/// What connections are told. Each obeys those that came after it was made.
+/// Commands to the connections. Each obeys those issued after it was opened.
 #[derive(Clone, Copy, Debug, Default)]
 struct TcpProxyCommands {
     cuts: u64,
@@ -41,7 +41,7 @@ struct TcpProxyShared {
     limits: Mutex<VecDeque<usize>>,
 }
 
-/// What is done, once, to a line of a stream that contains a text.
+/// A fault that is applied once, to a stream line that contains a text.
 #[derive(Clone, Debug)]
 pub struct PlannedLineFault {
     pub line_with: &'static str,
@@ -55,10 +55,10 @@ pub enum LineFault {
 }
 
 impl TcpProxy {
-    /// A wire to the server at `url`.
+    /// Starts a proxy to the server at `url`.
     ///
     /// # Panics
-    /// If there is no free port, or the address makes no sense.
+    /// If there is no free port, or the address is invalid.
     pub async fn start(url: &str) -> Self {
         let target = url.trim_start_matches("http://");
         let listener = TcpListener::bind("127.0.0.1:0").await;
@@ -81,23 +81,22 @@ impl TcpProxy {
         }
     }
 
-    /// Ends all connections at once.
+    /// Cuts all connections.
     pub fn cut(&self) {
         self.orders.send_modify(|orders| orders.cuts += 1);
     }
 
-    /// Ends each connection in the middle of the next thing that the server says.
+    /// Cuts each connection in the middle of the next data from the server.
     pub fn cut_mid_response(&self) {
         self.orders.send_modify(|orders| orders.tears += 1);
     }
 
-    /// The next connections end after the server has said so many bytes, one of these
-    /// each.
+    /// Cuts each of the next connections after this number of bytes from the server.
     pub fn limit_next_connections(&self, bytes: impl IntoIterator<Item = usize>) {
         self.shared.limits().extend(bytes);
     }
 
-    /// New connections are accepted, and carry nothing until they are released.
+    /// New connections are accepted, and forward nothing until they are released.
     pub fn hold(&self) {
         self.orders.send_modify(|orders| orders.held = true);
     }
@@ -116,7 +115,7 @@ impl TcpProxy {
         *self.shared.planned_fault() = Some(mischief);
     }
 
-    /// Whether what was planned is still to be done.
+    /// Whether a planned fault is still pending.
     #[must_use]
     pub fn is_planning(&self) -> bool {
         self.shared.planned_fault().is_some()
@@ -185,7 +184,7 @@ async fn carry(
         let released = waiting.wait_for(|orders| !orders.held).await;
         drop(released.map_err(io::Error::other)?);
         let server = TcpStream::connect(shared.target).await?;
-        // A client that waits for an answer should not wait for the wire.
+        // Without TCP_NODELAY the proxy would delay responses.
         client.set_nodelay(true)?;
         server.set_nodelay(true)?;
         let (from_client, to_client) = client.into_split();
@@ -196,7 +195,7 @@ async fn carry(
             born,
             limit: shared.limits().pop_front().unwrap_or(usize::MAX),
         };
-        // Whoever stops speaking first ends it for both.
+        // The end of either direction closes both.
         tokio::select! {
             ended = forward_requests(from_client, to_server) => ended,
             ended = down.carry(from_server, to_client) => ended,
@@ -204,7 +203,7 @@ async fn carry(
     };
     tokio::select! {
         _ = told.wait_for(|orders| orders.cuts > born.cuts) => {}
-        // Either side may leave as it likes.
+        // An error here is a closed connection.
         _ = carrying => {}
     }
 }

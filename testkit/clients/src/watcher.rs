@@ -1,9 +1,8 @@
-//! A client that keeps a copy of a collection by watching, and writes down what it is
-//! shown.
+//! A watch client that keeps a replica of a collection and records the events.
 //!
-//! The protocol does not show what was there before an event; whoever watches knows it
-//! from before. So the copy is what an event is held against, and a copy that went
-//! wrong is noticed by the judge as a previous value that never was.
+//! The protocol does not include the previous value of an object; the replica supplies it. So an
+//! event is compared with the replica, and a wrong replica appears to the validator as a previous
+//! value that never existed.
 
 use crate::collection::{Collection, item_of, revision_of};
 use crate::connection::{Connection, JsonLineStream};
@@ -20,9 +19,9 @@ use std::sync::Arc;
 pub enum WatchStartMode {
     /// With a list, and a watch from there.
     List,
-    /// With a watch that tells the state first, of this age.
+    /// With a watch that sends the initial state, at least this fresh.
     Stream(ReadFreshness),
-    /// With nothing, at a revision at which there was nothing.
+    /// With an empty state, at a revision at which the collection was empty.
     Nothing(u64),
 }
 
@@ -30,11 +29,11 @@ pub enum WatchStartMode {
 pub struct WatcherBehavior {
     pub name: &'static str,
     pub start_mode: WatchStartMode,
-    /// It leaves after so many events, and comes back.
+    /// It disconnects after this number of events, and reconnects.
     pub leaves_after: usize,
-    /// The only object it asks for.
+    /// The only object it watches.
     pub only: Option<&'static str>,
-    /// It wants a bookmark before it goes.
+    /// It waits for a bookmark before it disconnects.
     pub wants_bookmark: bool,
 }
 
@@ -47,7 +46,7 @@ pub struct RecordingHttpWatcher {
     pub behavior: WatcherBehavior,
 }
 
-/// What has been seen so far.
+/// The replica: the state seen so far.
 #[derive(Debug, Default)]
 struct CollectionReplica {
     /// The revision up to which it is right.
@@ -196,8 +195,8 @@ impl RecordingHttpWatcher {
         }
     }
 
-    /// Reads to the end of the stream, or as long as the habit says. True if the last
-    /// event has been seen.
+    /// Reads to the end of the stream, or as long as the behavior says. True if the last event has
+    /// been seen.
     async fn read(
         &self,
         mut lines: JsonLineStream,
@@ -233,7 +232,7 @@ impl RecordingHttpWatcher {
 }
 
 impl CollectionReplica {
-    /// What a line says, held against what was known.
+    /// Records a line, with the previous state from the replica.
     fn record_line(&mut self, line: &Value) -> WatchObservation {
         let object = &line["object"];
         let event_type = line["type"].as_str().unwrap_or_default();
@@ -248,7 +247,7 @@ impl CollectionReplica {
         let shown = item_of(object);
         let key = shown.key.clone();
         let (prior, item) = if event_type == "DELETED" {
-            // A deletion shows what was there; only its revision is known from before.
+            // A DELETED event contains the last object; only its revision is known from before.
             let known = self.items.remove(&key);
             let mod_revision = known.map_or(0, |known| known.mod_revision);
             let prior = KeyState {

@@ -1,15 +1,16 @@
-//! The allocator of the system, with a tally for each thread.
+//! A counting allocator: the system's allocator with counters for each thread.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
-/// Counts for the thread that asks.
+/// Counts the allocations of the current thread.
 pub struct CountingAllocator;
 
 #[derive(Clone, Copy)]
 struct AllocationCounters {
     allocated: u64,
-    /// Below zero if it gave back what others, or earlier counts, had asked for.
+    /// Negative if the thread freed memory that other threads, or earlier measurements, had
+    /// allocated.
     live: i64,
     peak: i64,
 }
@@ -29,7 +30,7 @@ pub(crate) fn begin() {
     TALLY.set(NOTHING);
 }
 
-/// What was allocated since, and the most that was held.
+/// Bytes allocated since the start, and the peak.
 pub(crate) fn counted() -> (u64, u64) {
     let tally = TALLY.get();
     (tally.allocated, u64::try_from(tally.peak).unwrap_or(0))

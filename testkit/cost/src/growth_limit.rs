@@ -1,24 +1,24 @@
-//! How what something costs may grow with its size.
+//! Limits on the growth of cost with size.
 
 use crate::Cost;
 use std::time::Duration;
 
-/// Four times the size costs at most eight times as much: half of what quadratic work costs.
+/// Four times the size costs at most eight times as much: half of the cost of quadratic work.
 const GROWTH_MAX: f64 = 8.0;
-/// What costs less is not judged by its time: there is too little of it to tell.
+/// The time of cheaper work is not compared: it is too short to measure.
 const MEASURABLE_TIME_MIN: Duration = Duration::from_millis(20);
 
-/// What memory is not asked about.
+/// Memory that is exempt from the limit.
 #[derive(Clone, Copy, Debug)]
 pub struct CostAllowance {
     /// As many bytes may be held for each byte of the larger one.
     pub held_bytes_per_byte: u64,
-    /// And besides, whatever its size.
+    /// Additional bytes, independent of the size.
     pub free_bytes: u64,
 }
 
-/// Why something costs too much that is four times as large as something smaller, and as
-/// long as `bytes`; `None` if it does not.
+/// The violation of a cost that is four times as large as a smaller one, for a request of `bytes`;
+/// `None` if there is none.
 #[must_use]
 pub fn growth_violation(
     small: Cost,

@@ -19,16 +19,16 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
-    /// All that was asked of the allocator, also what was given back.
+    /// All allocated bytes, including those freed again.
     pub allocated_bytes: u64,
-    /// The most that was held at once, beyond what was held before.
+    /// The peak of live bytes, above those at the start.
     pub peak_bytes: u64,
     /// On a processor.
     pub time: Duration,
 }
 
 impl Cost {
-    /// The least of both, each by itself: what disturbs only adds.
+    /// The minimum of each field: disturbances only increase a measurement.
     #[must_use]
     pub fn least(self, other: Self) -> Self {
         Self {

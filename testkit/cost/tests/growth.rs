@@ -1,7 +1,7 @@
-//! What a request costs grows no faster than the request.
+//! The cost of a request grows no faster than the request.
 //!
-//! Each case is asked with so many items, and with four times as many. Work that compares all
-//! with all costs sixteen times as much then; work that sorts costs little more than four times.
+//! Each case is sent with a number of items, and with four times as many. Quadratic work costs
+//! sixteen times as much then; sorting costs little more than four times.
 
 #![expect(
     clippy::needless_pass_by_value,

@@ -1,8 +1,8 @@
 //! The bytes of one file, held sparsely.
 //!
-//! A journal is 64 MB of zeros with a few kilobytes in front, and there are
-//! thousands of images of it: only pages that were written exist, and copies of
-//! a file share them until one of the copies writes.
+//! A journal is 64 MB of zeros with a few kilobytes in front, and there are thousands of images of
+//! it: only pages that were written exist, and copies of a file share them until one of the copies
+//! writes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -127,7 +127,7 @@ impl FileContent {
         file.write_all_at(&run, start)
     }
 
-    /// Whether both read the same.
+    /// Whether both have equal bytes.
     pub(crate) fn same_bytes(&self, other: &Self) -> bool {
         const ZEROS: Page = [0; PAGE_LEN];
         let covers = |a: &Self, b: &Self| {

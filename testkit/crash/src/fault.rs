@@ -1,8 +1,8 @@
-//! Making the disk fail on purpose.
+//! Fault injection for file operations.
 
 use std::path::Path;
 
-/// What a fault can strike.
+/// The kind of call that a fault applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// `write` in all its forms.
@@ -13,7 +13,7 @@ pub enum Call {
     Fdatasync,
     /// `fsync` of a directory.
     SyncDir,
-    /// An `open` that would make a new file.
+    /// An `open` that would create a file.
     Create,
     /// `ftruncate` and `fallocate`.
     Truncate,
@@ -55,14 +55,14 @@ impl Fault {
         }
     }
 
-    /// Lets so many calls through first.
+    /// Lets this number of calls through first.
     #[must_use]
     pub fn skip(mut self, calls: u64) -> Self {
         self.skip = calls;
         self
     }
 
-    /// Fails so many calls instead of one.
+    /// Fails this number of calls instead of one.
     #[must_use]
     pub fn times(mut self, calls: u64) -> Self {
         self.times = calls;
@@ -92,11 +92,11 @@ impl Fault {
     }
 }
 
-/// What the interposer shall do with a call.
+/// The decision of the interposer about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultDecision {
     Pass,
-    /// Pass, but no more than so many bytes.
+    /// Pass, but write at most this number of bytes.
     Short(usize),
     Fail(i32),
 }

@@ -1,4 +1,4 @@
-//! What a crash may leave on the disk.
+//! Images: the possible content of the disk after a crash.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -47,7 +47,7 @@ impl Policy {
         Self::Mixed,
     ];
 
-    /// Whether the seed makes a difference.
+    /// Whether the image depends on the seed.
     pub fn is_seeded(self) -> bool {
         !matches!(self, Self::KeepAll | Self::LoseUnsynced)
     }
@@ -129,7 +129,7 @@ impl Image {
         self.tree.get(path.as_ref())?.as_ref().map(FileContent::len)
     }
 
-    /// Whether nothing at all was left.
+    /// Whether the image has no files.
     pub fn is_empty(&self) -> bool {
         self.tree.is_empty()
     }

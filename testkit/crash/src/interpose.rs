@@ -257,7 +257,7 @@ unsafe extern "C" fn fcntl64(fd: c_int, command: c_int, argument: usize) -> c_in
 
 // Writing.
 
-/// Where a write goes.
+/// The offset of a write.
 #[derive(Clone, Copy)]
 enum WriteOffset {
     Position,
@@ -293,7 +293,7 @@ fn watched_write(fd: c_int, at: WriteOffset, parts: &[&[u8]]) -> Option<ssize_t>
     data.truncate(count);
     let offset = match at {
         WriteOffset::Position => sys::position(fd) - count as u64,
-        // Linux appends whatever the offset says.
+        // With O_APPEND, Linux ignores the offset.
         WriteOffset::Offset(_) if sys::appends(fd) => sys::length(fd) - count as u64,
         WriteOffset::Offset(offset) => u64::try_from(offset).unwrap_or(0),
     };

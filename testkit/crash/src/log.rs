@@ -1,4 +1,4 @@
-//! What was done to the directory, in order.
+//! The log of file operations, in order.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use crate::content::FileContent;
 use crate::image::{Image, Policy};
 use crate::replay::{NameTarget, ReplayState};
 
-/// A file, whatever it is called at the moment.
+/// A file, independent of its current name.
 ///
-/// Numbers are given out by the recorder and never reused, unlike the kernel's.
+/// Numbers are assigned by the recorder and never reused, unlike the kernel's.
 pub type Inode = u64;
 
 /// One operation. Paths are relative to the recorded directory, which itself is
@@ -45,7 +45,7 @@ pub enum Op {
     Unlink { path: PathBuf },
     /// `rmdir`.
     RemoveDir { path: PathBuf },
-    /// The program under test said that it had got this far.
+    /// The program under test set a mark.
     Mark(u64),
 }
 
@@ -115,7 +115,7 @@ impl Log {
         self.ops.len()
     }
 
-    /// Whether nothing was recorded.
+    /// Whether no operation was recorded.
     pub fn is_empty(&self) -> bool {
         self.ops.is_empty()
     }

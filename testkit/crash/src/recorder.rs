@@ -1,4 +1,4 @@
-//! Starting and ending a recording.
+//! Start and end of a recording.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -115,7 +115,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// A recorder that sees nothing would make every crash test pass.
+    /// A recorder that observes nothing would make every crash test pass.
     fn check_interposer(&self) {
         self.faults()
             .add(Fault::new(Call::Create, libc::EPROTO).on(PROBE));
@@ -131,7 +131,7 @@ impl Recorder {
         self.session.lock().push(Op::Mark(mark));
     }
 
-    /// A handle that other threads can hold.
+    /// A handle for setting marks from other threads.
     pub fn marker(&self) -> Marker {
         Marker(Arc::clone(&self.session))
     }
@@ -216,7 +216,7 @@ impl FaultInjector {
         self.0.lock().faults.set_budget(bytes);
     }
 
-    /// Removes all rules, and makes room on the disk.
+    /// Removes all rules and the limit of the disk.
     pub fn clear(&self) {
         self.0.lock().faults.clear();
     }

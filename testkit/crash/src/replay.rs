@@ -25,7 +25,7 @@ use std::sync::Arc;
 use crate::content::FileContent;
 use crate::log::{Durability, Inode, Op};
 
-/// What a name stands for.
+/// The target of a name: a file or a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameTarget {
     Dir,
@@ -81,7 +81,7 @@ impl WriteFragment {
     }
 }
 
-/// A file: durable content, and what came after.
+/// A file: durable content, and the changes since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FileState {
     pub(crate) durable: FileContent,
@@ -245,9 +245,9 @@ struct PendingName {
 #[derive(Clone, Debug)]
 pub(crate) struct ReplayState {
     files: BTreeMap<Inode, FileState>,
-    /// What the running program sees.
+    /// The names as the running program sees them.
     live: Arc<Names>,
-    /// What is sure to be found after a crash.
+    /// The names that certainly survive a crash.
     settled: Arc<Names>,
     pending: Vec<PendingName>,
 }

@@ -1,4 +1,4 @@
-//! Where images are written.
+//! Scratch directories for images.
 
 use std::io;
 use std::path::Path;

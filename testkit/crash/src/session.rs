@@ -27,7 +27,7 @@ const MAX_FDS: usize = 65_536;
 /// For each descriptor the number of its session, 0 for none.
 static FDS: [AtomicU32; MAX_FDS] = [const { AtomicU32::new(0) }; MAX_FDS];
 
-/// How many sessions there are: with none, every call passes at once.
+/// The number of sessions: without any, every call passes at once.
 static ACTIVE: AtomicU32 = AtomicU32::new(0);
 
 static SESSIONS: RwLock<Vec<Arc<RecordingSession>>> = RwLock::new(Vec::new());
@@ -57,7 +57,7 @@ pub(crate) struct RecordingSessionState {
     pub(crate) names: Names,
     pub(crate) fds: BTreeMap<c_int, OpenFile>,
     pub(crate) faults: FaultState,
-    /// What was done to the directory that a log cannot express.
+    /// Changes of the directory that a log cannot express.
     pub(crate) anomalies: Vec<String>,
     pub(crate) next_inode: Inode,
     /// Faults only: nothing is noted.

@@ -1,8 +1,8 @@
-//! The kernel, asked directly.
+//! Direct system calls.
 //!
-//! Everything the interposer does itself goes through `libc::syscall`, never
-//! through the libc functions it replaces: that would call back into itself.
-//! Only the `*at` forms are used, which exist on every 64-bit Linux.
+//! Everything the interposer does itself goes through `libc::syscall`, never through the libc
+//! functions it replaces: that would call back into itself. Only the `*at` forms are used, which
+//! exist on every 64-bit Linux.
 
 use std::ffi::CStr;
 use std::path::PathBuf;

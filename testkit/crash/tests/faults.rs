@@ -1,4 +1,4 @@
-//! Calls that fail on purpose.
+//! Tests of fault injection.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

@@ -1,4 +1,4 @@
-//! A real database is recorded completely.
+//! A database (fjall) is recorded completely.
 
 use std::path::Path;
 
@@ -58,7 +58,7 @@ fn crash_log_of_fjall_replays_to_same_bytes() {
     assert!(count(|op| matches!(op, Op::Unlink { path } if path.ends_with("0.jnl"))) == 1);
     assert_eq!(log.marks(log.end()).count(), 600);
 
-    // A crash of the process alone loses nothing.
+    // A crash of the process alone loses no data.
     let image_dir = scratch_dir().expect("a directory");
     log.image(log.end(), Policy::KeepAll, 0)
         .write_to(image_dir.path())

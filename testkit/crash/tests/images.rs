@@ -1,4 +1,4 @@
-//! What may be left after a crash.
+//! Tests of the images after a crash.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};

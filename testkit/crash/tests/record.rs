@@ -1,4 +1,4 @@
-//! What is recorded, and that it is all there is.
+//! Tests of the recorder: operations are recorded completely.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, IoSlice, Seek, SeekFrom, Write};

@@ -1,4 +1,4 @@
-//! Plays the scripts on a server, and compares with the record or writes it anew.
+//! Plays the scripts on a server, and compares the responses with the recording or replaces it.
 
 use clap::Parser;
 use optik_api_testkit::{Client, Target};

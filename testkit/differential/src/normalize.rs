@@ -1,13 +1,13 @@
-//! Answers without what differs from run to run.
+//! Normalization: replaces values that differ between runs.
 //!
-//! Identities and revisions are called after the request in whose answer they were first
-//! seen, so that whether two are the same can still be compared.
+//! Identities and revisions are named after the request in whose response they were first seen, so
+//! that equal values can still be recognised.
 
 use optik_api_testkit::ApiResponse;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
-/// Headers that say something about the answer rather than about the connection.
+/// Headers that describe the response rather than the connection.
 const HEADERS: &[&str] = &[
     "content-type",
     "warning",
@@ -17,7 +17,7 @@ const HEADERS: &[&str] = &[
     "www-authenticate",
 ];
 
-/// What is seen in a run.
+/// Normalizes the responses of a run.
 pub(crate) struct Normalizer {
     identities: PlaceholderNames,
     revisions: PlaceholderNames,
@@ -96,13 +96,13 @@ impl Normalizer {
     }
 
     fn object(&mut self, object: &mut Map<String, Value>) {
-        // A bookmark is at the newest revision, which is also that of what others do.
+        // A bookmark has the newest revision, which depends on other writers.
         if object.get("type").is_some_and(|kind| kind == "BOOKMARK") {
             without_newest_revision(object);
         }
         let is_list = object.contains_key("items") || object.contains_key("rows");
         if let Some(Value::Object(metadata)) = object.get_mut("metadata") {
-            // The newest revision is also that of what others do.
+            // The newest revision depends on other writers.
             if is_list && metadata.contains_key("resourceVersion") {
                 metadata.insert("resourceVersion".into(), "<newest>".into());
             }
@@ -132,7 +132,7 @@ impl Normalizer {
                     *value = "<addresses>".into();
                 }
                 ("nodePort", Value::Number(_)) => *value = "<port>".into(),
-                // Written in the same second, or not.
+                // The order depends on whether they were written in one second.
                 ("managedFields", Value::Array(entries)) => {
                     entries.sort_by_key(|entry| {
                         let part = |name| entry[name].as_str().unwrap_or_default().to_owned();
@@ -166,14 +166,14 @@ fn without_newest_revision(members: &mut Map<String, Value>) {
     }
 }
 
-/// How old something is depends on how long it took, and on what day it is asked.
+/// Removes an age: it depends on the duration of the run and on the date.
 fn without_age(cell: &mut Value) {
     if cell.as_str().is_some_and(is_age) {
         *cell = "<age>".into();
     }
 }
 
-/// Seconds, or days and years. What is said in minutes and hours is a setting.
+/// Seconds, or days and years. Values in minutes and hours are settings.
 fn is_age(text: &str) -> bool {
     let only = |units: &[char]| {
         let mut parts = text.split_inclusive(units);
@@ -190,7 +190,7 @@ fn is_address(text: &str) -> bool {
     text.parse::<std::net::IpAddr>().is_ok()
 }
 
-/// What was seen, and where first.
+/// Placeholders of the values seen, by their first position.
 #[derive(Default)]
 struct PlaceholderNames {
     names: Vec<(String, String)>,
@@ -204,7 +204,7 @@ impl PlaceholderNames {
         self.here = 0;
     }
 
-    /// What stands for this one: the same whenever it is seen.
+    /// The placeholder of a value: equal for equal values.
     fn name(&mut self, what: &str, word: &str) -> String {
         if let Some((_, name)) = self.names.iter().find(|(other, _)| other == word) {
             return name.clone();

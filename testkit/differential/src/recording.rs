@@ -1,18 +1,18 @@
-//! Answers, taken down.
+//! Recorded responses as text.
 
 use std::fmt::Write;
 
-/// The answers to a script, by the titles of its requests.
+/// The responses to a script, by the titles of its requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResponseRecording {
     entries: Vec<(String, String)>,
 }
 
-/// One request, two answers.
+/// One request with two responses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordingDifference {
     pub title: String,
-    /// Empty: it was not asked.
+    /// Empty if the recording has no response to the request.
     pub expected: String,
     pub found: String,
 }
@@ -34,7 +34,7 @@ impl ResponseRecording {
         self.entries.is_empty()
     }
 
-    /// From what [`Self::write`] wrote.
+    /// Parses the output of [`Self::write`].
     #[must_use]
     pub fn read(text: &str) -> Self {
         let mut record = Self::default();
@@ -69,7 +69,7 @@ impl ResponseRecording {
     }
 }
 
-/// What is answered differently, in the order of what was found.
+/// The requests with different responses, in the order of the actual responses.
 #[must_use]
 pub fn compare(
     expected: &ResponseRecording,
@@ -99,7 +99,7 @@ pub fn compare(
 }
 
 impl std::fmt::Display for RecordingDifference {
-    /// The lines that are not in the other answer.
+    /// The lines that are missing in the other response.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut text = format!("{TITLE}{}\n", self.title);
         let (expected, found) = (&self.expected, &self.found);

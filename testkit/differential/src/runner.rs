@@ -1,4 +1,4 @@
-//! A script, sent to a server.
+//! Runs a script against a server.
 
 use crate::normalize::Normalizer;
 use crate::recording::ResponseRecording;
@@ -8,10 +8,10 @@ use optik_api_testkit::{ApiResponse, Client, Failure, Request};
 use serde_json::Value;
 use std::time::Duration;
 
-/// How long an answer is waited for that comes with time.
+/// How long to retry until the expected status.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What a request may be sent with. A client's own headers are not ours to choose.
+/// Request headers that a script may set. The others are set by the client.
 const HEADERS: &[&str] = &[
     "accept",
     "accept-encoding",

@@ -1,4 +1,4 @@
-//! Our server, and what a real kube-apiserver answered to the same requests.
+//! Comparison of the server with the recorded responses of kube-apiserver.
 
 use optik_api_testkit::{Client, Target};
 use optik_differential::{RequestScript, ResponseRecording, compare, run_script};
@@ -15,8 +15,8 @@ fn recordings() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recordings/differential")
 }
 
-/// Requests that are answered differently on purpose, or not yet as they should; why is
-/// said there, and in COMPAT.md.
+/// Requests whose responses differ on purpose, or are not yet correct; the reason is in that file
+/// and in COMPAT.md.
 fn known() -> BTreeMap<String, String> {
     let text = fs::read_to_string(directory().join("differences.txt")).unwrap();
     let entries = text

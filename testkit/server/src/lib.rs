@@ -1,4 +1,4 @@
-//! A whole server inside a test: store, API, lifecycle, and a real port on loopback.
+//! A complete server for tests: store, API, lifecycle, and a real port on loopback.
 
 use optik::{
     ApiServer, Config, EnabledControllers, EtcdOptions, KeySource, Limits, Optik,
@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// What the objects are kept in.
+/// The engine of the store.
 #[derive(Clone, Debug)]
 pub enum TestEngine {
     Memory,
@@ -38,12 +38,12 @@ pub struct TestServer {
     /// Of everything that runs beside requests.
     pub supervisor: Supervisor,
     optik: Optik,
-    /// The etcd that the store is kept in, if it is one of ours.
+    /// The tasks of the etcd server behind the store, if the test runs one.
     _etcd: JoinSet<()>,
     directory: Option<TempDir>,
 }
 
-/// What `kube-root-ca.crt` holds here. Test servers have no TLS port.
+/// The content of `kube-root-ca.crt`. Test servers have no TLS port.
 pub const AUTHORITY: &str = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 
 /// The authorities that a test server publishes.
@@ -102,7 +102,7 @@ impl TestServer {
         let started = Optik::start(config(storage)).await;
         let optik = started.expect("a control plane can be started");
         let (store, api) = (optik.store().clone(), optik.api().clone());
-        // So that every revision from here on is of something that a test does.
+        // Every revision from here on is caused by the test.
         optik_apiserver::create_api_services(&api, &store).await;
         let address = optik.insecure_address().expect("it listens");
         Self {
@@ -122,10 +122,10 @@ impl TestServer {
         self.store.close().await;
     }
 
-    /// Stops a server on disk, and starts one on what it left, on another port.
+    /// Stops a server on disk, and starts another on its data, on another port.
     ///
     /// # Panics
-    /// If it is not on disk.
+    /// If the server is not on disk.
     pub async fn restart(self) -> Self {
         let Self {
             optik,

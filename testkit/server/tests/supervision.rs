@@ -1,4 +1,4 @@
-//! Every background task panics once, and the server does all its work afterwards.
+//! Supervision: every background task panics once, and the server remains fully functional.
 
 use optik_controllers::EnabledControllers;
 use optik_server_testkit::{TestEngine, TestServer, authorities};
@@ -12,9 +12,9 @@ mod support;
 
 use support::{send, wait_until};
 
-/// Longer than anything takes here, even on a machine that is busy with other things.
+/// Timeout for all waits, also on a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
-/// It cannot be started again; what follows then is the next test.
+/// The sequencer cannot be restarted; the next test covers its panic.
 const SEQUENCER: &str = "store-sequencer";
 
 async fn start(engine: TestEngine) -> TestServer {
@@ -65,7 +65,7 @@ async fn check_every_task(engine: TestEngine, known: &str) {
         let hold = server.supervisor.panic_next(name);
         wait_until(name, || async { !server.supervisor.is_up(name) }).await;
         assert_eq!(restart_count(&server, name), 1, "{name}");
-        // What happens while it is down must not be lost.
+        // Changes while the task is down must not be lost.
         let meanwhile = write_while_down(&server, name).await;
         drop(hold);
         wait_until(name, || async { server.supervisor.is_up(name) }).await;
@@ -75,7 +75,7 @@ async fn check_every_task(engine: TestEngine, known: &str) {
     server.stop().await;
 }
 
-/// Nothing is acknowledged any more, nobody is kept waiting, and what was known can be read.
+/// No write is acknowledged, no request hangs, and known state can be read.
 #[tokio::test(flavor = "multi_thread")]
 async fn store_refuses_requests_after_sequencer_panic() {
     let server = start(TestEngine::Memory).await;
@@ -116,7 +116,7 @@ fn after(made: &Value) -> WatchFrom {
     WatchFrom::Revision(Revision::new(revision).next())
 }
 
-/// A namespace that was made while a task was down.
+/// A namespace that was created while a task was down.
 struct NamespaceCreatedWhileDown(Option<String>);
 
 impl NamespaceCreatedWhileDown {
@@ -154,7 +154,7 @@ async fn make(server: &TestServer, path: &str, object: Value) -> Value {
     made
 }
 
-/// Has every part of the server do something.
+/// Exercises every part of the server.
 async fn check_work(server: &TestServer, name: &str) {
     let home = format!("/api/v1/namespaces/{name}");
     let namespace = json!({"metadata": {"name": name}});
@@ -272,7 +272,7 @@ async fn check_authorities(server: &TestServer, name: &str) {
     );
 }
 
-/// History goes, while somebody writes.
+/// History is compacted during writes.
 async fn check_compaction(server: &TestServer) {
     let before = server.store.snapshot().revision();
     wait_until("compaction", || async {

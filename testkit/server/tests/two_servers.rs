@@ -1,4 +1,4 @@
-//! Two servers on one etcd: what one defines, the other serves (G35).
+//! Two servers on one etcd: a CRD created on one is served by the other (G35).
 
 use http::Method;
 use optik_apiserver::{ApiRequest, ResponseBody, User};
@@ -52,7 +52,7 @@ const DEFINITION: &str =
     "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/things.optik.test";
 const THINGS: &str = "/apis/optik.test/v1/things";
 
-/// Asks until the answer is as wanted.
+/// Retries until the response is as expected.
 async fn until(
     server: &TestServer,
     (method, path, body): (Method, &str, &Value),
@@ -93,7 +93,7 @@ async fn crd_created_on_one_server_is_served_by_the_other() {
     assert_eq!(code, 201);
     let get = (Method::GET, DEFINITION, &Value::Null);
     let made = until(&one, get.clone(), |_, body| is_established(body)).await;
-    // Whoever has seen it established finds it, on every server.
+    // Once the CRD is seen as established, every server serves it.
     let (code, body) = send(&other, Method::POST, THINGS, &thing("a", 5)).await;
     assert_eq!(code, 201, "{body}");
     let (code, _) = send(&one, Method::GET, &format!("{THINGS}/a"), &Value::Null).await;

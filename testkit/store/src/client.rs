@@ -1,4 +1,4 @@
-//! Clients of a [`Store`] that write down what they do.
+//! [`Store`] clients that record their operations in a history.
 
 use crate::history::{
     Expectation, HistoryRecorder, InitialState, KeyChange, KeySpan, KeyState, OperationOutcome,
@@ -11,7 +11,7 @@ use optik_store::{
 };
 use std::sync::Arc;
 
-/// One client, which does one thing at a time.
+/// One client, with one operation at a time.
 #[derive(Clone, Debug)]
 pub struct RecordingClient {
     pub store: Store,
@@ -23,7 +23,7 @@ pub struct RecordingClient {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoreStopped;
 
-/// What is there now, as the start of a history.
+/// The current state, as the start of a history.
 #[must_use]
 pub fn initial_state(store: &Store) -> InitialState {
     let snapshot = store.snapshot();
@@ -181,7 +181,7 @@ fn seen_event(event: &Event) -> SeenEvent {
     }
 }
 
-/// A watch that writes down what it shows.
+/// A watch that records its events.
 #[derive(Debug)]
 pub struct RecordingWatcher {
     watch: Watch,
@@ -270,7 +270,7 @@ impl RecordingWatcher {
         self.next = self.next.max(batch.last_revision().next().get());
     }
 
-    /// Notes how far the watch says that it has come, and returns that.
+    /// Records the progress of the watch, and returns it.
     pub fn bookmark(&mut self) -> Option<u64> {
         let through = self.watch.progress_revision()?.get();
         if self.session.notes.last() != Some(&WatchObservation::Bookmark(through)) {

@@ -1,4 +1,4 @@
-//! Everything that can be seen of a store from outside.
+//! A dump of everything observable of a store.
 
 use crate::timeout::within;
 use optik_store::{
@@ -7,8 +7,7 @@ use optik_store::{
 };
 use std::time::Duration;
 
-/// Two stores with equal portraits cannot be told apart, but by the time that their
-/// leases have left.
+/// Two stores with equal dumps are indistinguishable, except for the remaining time of leases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreDump {
     pub id: u64,
@@ -53,7 +52,7 @@ impl StoreDump {
 }
 
 impl StoreDump {
-    /// The first thing that differs, if any does.
+    /// The first difference, if any.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let numbers = |of: &Self| (of.id, of.revision, of.oldest, of.size);
@@ -114,7 +113,7 @@ fn state(latest: &Snapshot, at: Revision) -> Vec<DumpLine> {
     found.entries.iter().map(|entry| line(entry)).collect()
 }
 
-/// The events that a watch shows from `from` to `last`.
+/// The events of a watch from `from` to `last`.
 async fn events(store: &Store, range: KeyRange, from: Revision, last: Revision) -> Vec<DumpLine> {
     let spec = WatchSpec {
         range,

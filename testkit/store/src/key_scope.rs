@@ -7,10 +7,10 @@ use optik_store::{
 };
 use std::sync::Arc;
 
-/// A part of a store that nobody else writes to, and the revision it was entered at.
+/// A key prefix reserved for one check, and the revision at its start.
 ///
-/// Checks run one after another on a store that others have used before. So they
-/// name keys below a prefix of their own, and count revisions from [`KeyScope::base`].
+/// Checks run one after another on a store with earlier content. So they name keys below a prefix
+/// of their own, and count revisions from [`KeyScope::base`].
 #[derive(Clone, Debug)]
 pub struct KeyScope {
     pub store: Store,

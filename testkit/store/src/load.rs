@@ -1,4 +1,4 @@
-//! Sustained loads, and what the disk does under them.
+//! Sustained loads, and disk usage under them.
 
 use bytes::Bytes;
 use optik_platform::{Clock, Monotonic, SystemClock};
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
-/// What all writers do again and again.
+/// The operation that all writers repeat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SustainedLoad {
     /// A few objects are updated.
@@ -89,7 +89,7 @@ fn spread(writer: u64, number: u64) -> u64 {
     mixed ^ mixed >> 29
 }
 
-/// How a load is made.
+/// The parameters of a load.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadLimits {
     pub time: Duration,
@@ -99,7 +99,7 @@ pub struct LoadLimits {
     pub bytes_per_second_max: Option<f64>,
 }
 
-/// What a load has done.
+/// The result of a load.
 #[derive(Debug)]
 pub struct LoadReport {
     pub writes: u64,
@@ -108,7 +108,7 @@ pub struct LoadReport {
     pub p99: Duration,
     /// Keys and values of all writes.
     pub committed_bytes: u64,
-    /// What went to the files, ours and the cleaner's.
+    /// Bytes written to files, by commits and by the cleaner.
     pub written_bytes: u64,
     /// One for each look at the disk.
     pub samples: Vec<DiskSample>,
@@ -125,12 +125,12 @@ impl LoadReport {
 #[derive(Clone, Copy, Debug)]
 pub struct DiskSample {
     pub seconds: f64,
-    /// What all files of the directory take, whatever the store says.
+    /// The size of all files of the directory, independent of the store's own figure.
     pub disk_bytes: u64,
     pub needed_bytes: u64,
 }
 
-/// Puts what a load needs to be there.
+/// Puts the keys that a load requires.
 pub async fn prepare(store: &Store, load: SustainedLoad) {
     let value = Bytes::from(vec![b'v'; load.value_bytes(0)]);
     for number in 0..load.initial_objects() / 50 {
@@ -218,7 +218,7 @@ fn written(status: &DiskStatus) -> u64 {
     status.appended_bytes + status.cleaned_bytes
 }
 
-/// What the files below a directory take. They come and go meanwhile.
+/// The size of the files below a directory. Files may be created and deleted meanwhile.
 #[must_use]
 pub fn bytes_below(directory: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
@@ -228,7 +228,7 @@ pub fn bytes_below(directory: &Path) -> u64 {
         for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
             match entry.metadata() {
                 Ok(found) if found.is_dir() => directories.push(entry.path()),
-                // What is preallocated counts, too.
+                // Preallocated space is included.
                 Ok(found) => bytes += found.blocks() * 512,
                 Err(_) => {}
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Longer than anything takes on a busy machine.
+/// Timeout, longer than any operation takes on a busy machine.
 pub const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Waits for `future`.

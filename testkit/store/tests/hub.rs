@@ -1,4 +1,4 @@
-//! Watches that nobody reads, and what they do to others: nothing.
+//! Unread watches do not affect other watches.
 
 use futures::FutureExt;
 use futures::future::join_all;

@@ -1,4 +1,4 @@
-//! What watches cost. Alone in its process, which is what is measured.
+//! The memory of watches. Runs alone in its process, whose memory it measures.
 
 use bytes::Bytes;
 use futures::FutureExt;

@@ -1,6 +1,6 @@
-//! Random histories on the store and on the model: every answer must be the same.
+//! Random histories on the store and on the model: every result must be equal.
 //!
-//! `OPTIK_TEST_CASES` says how many, `OPTIK_TEST_SEED` which.
+//! `OPTIK_TEST_CASES` sets the number of histories, `OPTIK_TEST_SEED` the seed.
 
 use optik_store::{Durability, Options, Retention, Store, TxnLimits};
 use optik_store_testkit::model::driver::{StoreFixture, run};

@@ -1,4 +1,4 @@
-//! The judge is judged: histories that were true until somebody changed them.
+//! The validator rejects tampered histories: valid ones with one change.
 
 use optik_store::{Options, Store};
 use optik_store_testkit::client::{RecordingClient, initial_state};

@@ -1,6 +1,6 @@
-//! The behaviour suite on the etcd engine, which talks to our own façade over a real
-//! socket, behind which is an embedded store. So the engine and the façade are both
-//! covered with nothing installed; `cargo xtask compat` does the same on a real etcd.
+//! The behaviour suite on the etcd engine over a real socket, against the etcd façade with an
+//! embedded store. So the engine and the façade are both covered without an installed etcd; `cargo
+//! xtask compat` runs the suite on a real etcd.
 
 use optik_etcd_facade::Facade;
 use optik_store::{EtcdOptions, Options, Store};

@@ -1,4 +1,4 @@
-//! A store among other tasks of a runtime, when something keeps it waiting.
+//! A blocked store does not block other tasks of its runtime.
 
 use optik_platform::{Clock, Monotonic, SystemClock, UnixMillis};
 use optik_store::{Executor, Options, Origin, Put, Store, Txn};
@@ -10,7 +10,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 
-/// Whoever asks it for the time may have to wait, as for a disk.
+/// A clock whose callers may block, as on a disk.
 #[derive(Debug, Default)]
 struct BlockingClock {
     clock: SystemClock,
@@ -47,7 +47,7 @@ impl BlockingClock {
         self.changed.notify_all();
     }
 
-    /// Waits until the store stands before it.
+    /// Waits until the store blocks.
     fn wait_until_blocked(&self) {
         let state = self.state.lock().expect("nobody panics");
         let waited = self
@@ -58,7 +58,7 @@ impl BlockingClock {
     }
 }
 
-/// Opens the gate at the end, however it comes: a runtime waits for its threads.
+/// Unblocks the clock at the end, also after a panic: a runtime waits for its threads.
 struct UnblockOnDrop(Arc<BlockingClock>);
 
 impl Drop for UnblockOnDrop {
@@ -119,7 +119,7 @@ impl EchoClient {
     }
 }
 
-/// The thread that is kept waiting is often the one that would have looked for input.
+/// The blocked thread is often the one that would poll for input.
 #[test]
 fn blocked_store_does_not_block_readers_on_its_runtime() {
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,4 +1,4 @@
-//! Clients in other languages, each against a server just started.
+//! Clients in other languages, each against a freshly started server.
 
 use super::process::output;
 use super::server::CompatServer;
@@ -7,7 +7,7 @@ use crate::{Outcome, root};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Informers, protobuf, leader election: what every controller in Go stands on.
+/// client-go: informers, protobuf, leader election.
 pub(crate) fn client_go() -> Outcome {
     CompatServer::start()?.run(&mut go_test("./clientgo"))
 }
@@ -55,7 +55,7 @@ pub(crate) fn operator() -> Outcome {
     CompatServer::start()?.run(shell.current_dir(root()))
 }
 
-/// The same on a server of somebody else.
+/// The operator on an external server.
 pub(crate) fn operator_on(kubeconfig: &Path) -> Outcome {
     let mut tests = Command::new(env!("CARGO"));
     tests
@@ -107,7 +107,7 @@ pub(crate) fn helm() -> Outcome {
     CompatServer::start()?.run(&mut script)
 }
 
-/// Definitions of other projects, and their samples.
+/// CRDs of other projects, and their samples.
 pub(crate) fn definitions() -> Outcome {
     let mut script = Command::new("bash");
     script.arg(root().join("compat/crds/run.sh"));

@@ -1,4 +1,4 @@
-//! Our store on a real etcd, and a real kube-apiserver on our store.
+//! The store on a real etcd, and a real kube-apiserver on the store.
 
 use super::process::{ChildServer, free_port, output};
 use super::tools;
@@ -65,7 +65,7 @@ pub(crate) fn faults() -> Outcome {
     }
 }
 
-/// The token of `system:masters` that our kube-apiserver knows.
+/// The token of `system:masters` in the kube-apiserver under test.
 pub(crate) const TOKEN: &str = "secret";
 
 fn scratch() -> Result<tempfile::TempDir, String> {
@@ -129,9 +129,8 @@ impl EtcdProcesses {
     }
 }
 
-/// A real kube-apiserver takes our store for its etcd, becomes ready and serves a
-/// watch without a resourceVersion.
-/// WIRE-109.
+/// A real kube-apiserver uses the etcd façade as its etcd, becomes ready and serves a watch without
+/// a resourceVersion. WIRE-109.
 pub(crate) fn kube_apiserver() -> Outcome {
     let (apiserver, optik) = (tools::kube_apiserver()?, tools::optik()?);
     let scratch = scratch()?;
@@ -153,7 +152,7 @@ pub(crate) fn kube_apiserver() -> Outcome {
     run_operator(&port, scratch.path())
 }
 
-/// What users with one right each may do is what they may do on a server of ours.
+/// Compares the decisions of the authorization oracle on kube-apiserver and on Optik.
 fn same_decisions(port: &str) -> Outcome {
     let scratch = scratch()?;
     let http = format!("127.0.0.1:{}", free_port()?);
@@ -195,7 +194,7 @@ fn decisions(server: &str, token: Option<&str>) -> Result<String, String> {
     output(&mut ask)
 }
 
-/// The record of a real kube-apiserver is what one answers today.
+/// Compares the recording with the responses of a running kube-apiserver.
 pub(crate) fn live() -> Outcome {
     KubeApiserver::start()?.run_differential(&[])
 }

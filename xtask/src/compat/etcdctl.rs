@@ -1,4 +1,4 @@
-//! etcdctl, typed as people type it, against our server.
+//! etcdctl against the server, with commands as people type them.
 
 use super::process::{ChildServer, free_port, output};
 use super::tools;
@@ -15,7 +15,7 @@ pub(crate) fn debian() -> Outcome {
     everything(&tools::debian_etcdctl()?, &[])
 }
 
-/// What 3.4 does not know yet.
+/// Lines that etcdctl 3.4 does not support.
 const NEWER_LINES: &[(&str, &[&str])] = &[
     (
         "get hel --prefix --count-only -w fields",
@@ -24,7 +24,7 @@ const NEWER_LINES: &[(&str, &[&str])] = &[
     ("auth status", &["Authentication Status: false"]),
 ];
 
-/// A line that is typed, and what its answer must contain.
+/// A command line, and a text that its output must contain.
 const LINES: &[(&str, &[&str])] = &[
     ("put hello world", &["OK"]),
     ("put hello again --prev-kv", &["OK", "hello", "world"]),
@@ -127,7 +127,7 @@ impl EtcdctlCommand {
     }
 }
 
-/// Compares in one paragraph, then what to do, then what to do otherwise.
+/// Compares in one paragraph, then the success operations, then the failure operations.
 fn transaction(client: &EtcdctlCommand) -> Outcome {
     let mut child = client
         .command("txn")
@@ -175,7 +175,7 @@ fn lease(client: &EtcdctlCommand) -> Outcome {
     }
 }
 
-/// A watch from a past revision shows what happened, and then what happens.
+/// A watch from a past revision shows past events, and then new ones.
 fn watch(client: &EtcdctlCommand) -> Outcome {
     let mut child = client
         .command("watch hello --rev=6 --prev-kv")
@@ -202,7 +202,7 @@ fn watch(client: &EtcdctlCommand) -> Outcome {
     }
 }
 
-/// What etcdctl saves, we restore.
+/// A snapshot saved by etcdctl can be restored.
 fn snapshot(client: &EtcdctlCommand, optik: &Path, scratch: &Path) -> Outcome {
     let file = scratch.join("saved");
     client.expect(&format!("snapshot save {}", file.display()), &[])?;

@@ -16,7 +16,7 @@ pub(crate) use etcd::{EtcdServer, KubeApiserver, TOKEN};
 pub(crate) use operators::measure;
 pub(crate) use process::output;
 
-/// One thing that is tried, and what came of it.
+/// One compatibility job, and its outcome.
 struct CompatJob {
     name: &'static str,
     run: fn() -> Outcome,

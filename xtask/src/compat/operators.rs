@@ -1,5 +1,5 @@
-//! The Backup operator on three runtimes: each lives through the same life of a Backup,
-//! and all are measured beside each other.
+//! The Backup operator on three runtimes: each passes one lifecycle test of a Backup, and their
+//! requests are compared.
 
 use super::process::{ChildServer, free_port, output};
 use super::server::CompatServer;
@@ -15,12 +15,12 @@ enum Profile {
     Release,
 }
 
-/// The programs, and the words that make one of them an operator.
+/// The programs, and the arguments that start the operator.
 struct Programs {
     optik: PathBuf,
     /// On our runtime.
     ours: PathBuf,
-    /// On that of kube-rs, and the judge of all.
+    /// The operator on kube-rs, and the lifecycle test for all.
     compat: PathBuf,
     /// The measurement of all.
     bench: PathBuf,
@@ -94,7 +94,7 @@ pub(crate) fn operator_lifecycles() -> Outcome {
     Ok(())
 }
 
-/// The same on a server of somebody else.
+/// The lifecycle test on an external server.
 pub(crate) fn operator_lifecycle_on(kubeconfig: &Path) -> Outcome {
     let programs = Programs::build(Profile::Debug)?;
     for operator in programs.operators() {
@@ -113,8 +113,8 @@ pub(crate) fn operator_lifecycle_on(kubeconfig: &Path) -> Outcome {
     Ok(())
 }
 
-/// What our runtime makes of mistakes and faults, on a server of somebody else. Its tests
-/// speak without TLS, so kubectl stands between.
+/// The fault tests of `optik-controller` on an external server. They use no TLS, so kubectl proxies
+/// for them.
 pub(crate) fn operator_faults_on(kubeconfig: &Path) -> Outcome {
     let port = free_port()?;
     let mut proxy = Command::new(tools::kubectl()?);

@@ -1,4 +1,4 @@
-//! Processes that end with us.
+//! Child processes that end with this process.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -32,7 +32,7 @@ impl ChildServer {
         Ok(Self { child, name })
     }
 
-    /// Waits until it answers HTTP on `address` with success.
+    /// Waits until it responds to HTTP on `address` with success.
     pub(crate) fn wait_ready(&mut self, address: &str, path: &str) -> Result<(), String> {
         for _ in 0..600 {
             if http_ok(address, path) {
@@ -68,7 +68,7 @@ fn http_ok(address: &str, path: &str) -> bool {
     read.is_ok() && first.contains(" 200 ")
 }
 
-/// A port that nobody uses at the moment.
+/// A port that is free at the moment.
 pub(crate) fn free_port() -> Result<u16, String> {
     let listener = TcpListener::bind("127.0.0.1:0").map_err(|c| format!("no free port: {c}"))?;
     let address = listener

@@ -1,4 +1,4 @@
-//! Scripts below `compat/`, each against a server just started.
+//! Scripts below `compat/`, each against a freshly started server.
 
 use super::server::CompatServer;
 use super::tools;

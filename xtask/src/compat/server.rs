@@ -1,4 +1,4 @@
-//! A server of ours, just started, for one of the clients.
+//! A freshly started Optik server for one of the clients.
 
 use super::process::{ChildServer, free_port};
 use super::tools;
@@ -6,7 +6,7 @@ use crate::Outcome;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Where a client finds the server, and where it may leave things.
+/// The address of the server, and a directory for files of the client.
 pub(crate) struct CompatServer {
     _server: ChildServer,
     scratch: tempfile::TempDir,
@@ -30,7 +30,7 @@ impl CompatServer {
         Self::start_in(scratch, &tools::optik()?, &more)
     }
 
-    /// Another build of it, with other options.
+    /// Starts another build of it, with other options.
     pub(crate) fn start_with_program(program: &Path, more: &[&str]) -> Result<Self, String> {
         let scratch = tempfile::tempdir().map_err(|cause| format!("no directory: {cause}"))?;
         Self::start_in(scratch, program, more)
@@ -59,13 +59,12 @@ impl CompatServer {
         })
     }
 
-    /// Where it answers without TLS.
+    /// The URL of the port without TLS.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.plain)
     }
 
-    /// Runs a client to its end; what it says is shown, and what the server said if it
-    /// fails.
+    /// Runs a client to its end; shows its output, and the server's log if it fails.
     pub(crate) fn run(&self, client: &mut Command) -> Outcome {
         if client.get_envs().all(|(name, _)| name != "KUBECTL") {
             client.env("KUBECTL", tools::kubectl()?);

@@ -1,4 +1,4 @@
-//! Installs what is compared with, once, below `target/compat`.
+//! Installs the tools and peers of the compatibility tests, once, below `target/compat`.
 
 use super::process::output;
 use crate::root;
@@ -235,7 +235,7 @@ pub(crate) fn fabric8() -> Result<String, String> {
     std::fs::read_to_string(&file).map_err(|cause| format!("{}: {cause}", file.display()))
 }
 
-/// Installs what a list names into a directory, unless that was done with this very list.
+/// Installs the items of a list into a directory, unless this very list was installed before.
 fn installed(
     name: &str,
     list: &Path,
@@ -274,7 +274,7 @@ pub(crate) fn optik() -> Result<PathBuf, String> {
     Ok(target().join("debug/optik"))
 }
 
-/// Where cargo puts what it builds.
+/// The target directory of cargo.
 pub(crate) fn target() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     target.unwrap_or_else(|| root().join("target"))

@@ -1,15 +1,15 @@
-//! Breaks JSON into lines, so that a diff of a recording can be read. Nothing but space between
+//! Breaks JSON into lines, so that a diff of a recording is readable. Only whitespace between
 //! tokens changes: names keep their order, numbers and strings their spelling.
 
 use std::path::{Path, PathBuf};
 
 use crate::{Outcome, root};
 
-/// What fits into so many columns stays on one line.
+/// The maximum width of a value on one line.
 const COLUMNS_MAX: usize = 100;
 const INDENT: usize = 2;
 
-/// A value, as it is spelled.
+/// A value with its original spelling.
 #[derive(Debug)]
 enum Layout<'t> {
     Atom(&'t str),

@@ -1,5 +1,5 @@
-//! Recorded answers of real servers, made again: `cargo xtask record [PART]`.
-//! `recordings/README.md` says what they are and which tests read them.
+//! Records the responses of real servers again: `cargo xtask record [PART]`. `recordings/README.md`
+//! lists the files and the tests that read them.
 
 pub(crate) mod json_layout;
 mod steps;
@@ -81,7 +81,7 @@ fn differential() -> Outcome {
     KubeApiserver::start()?.run_differential(&["--write"])
 }
 
-/// Who may do what, one line for each question.
+/// Authorization decisions, one line for each review.
 fn authorization() -> Outcome {
     let server = KubeApiserver::start()?;
     let mut ask = example("optik-api-testkit", "decisions");
@@ -104,7 +104,7 @@ fn example(package: &str, name: &str) -> Command {
     command
 }
 
-/// What a program prints is the recording.
+/// Writes the output of a program as the recording.
 fn write(file: &str, program: &mut Command) -> Outcome {
     let text = crate::compat::output(program)?;
     let path = root().join("recordings").join(file);

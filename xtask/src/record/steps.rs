@@ -1,4 +1,4 @@
-//! How recordings are made that no program makes.
+//! Instructions for recordings that are made by hand.
 
 pub(super) const OBJECTS: &str = "
 1. cargo xtask record server        (prints SERVER and TOKEN; leave it running)

@@ -1,4 +1,4 @@
-//! Server-side apply: one manager changes a field of its own.
+//! Workload `apply`: server-side apply of one field that the field manager owns.
 
 use super::super::connection::BenchConnection;
 use super::super::connector::APPLY;
@@ -14,7 +14,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use std::sync::Arc;
 
-/// The objects were made by a POST, whose manager owns the fields until we force it.
+/// The objects were created by a POST, whose field manager owns the fields until a forced apply.
 const QUERY: &str = "?fieldManager=optik-bench-apply&force=true";
 
 pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement, BenchError> {

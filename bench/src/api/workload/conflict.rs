@@ -1,5 +1,6 @@
-//! Many writers, few objects: each adds one to a counter until it gets through. At the
-//! end the counters must say how often somebody did.
+//! Workload `conflict`: many writers and few objects. Each writer increments a counter with
+//! optimistic concurrency until it succeeds. At the end the counters must equal the number of
+//! successful increments.
 
 use super::super::connection::BenchConnection;
 use super::super::load::{JobStep, WorkerJob, expect, send};
@@ -59,7 +60,7 @@ struct CounterObject {
     uri: Uri,
     /// Writes the server has confirmed.
     wins: AtomicU64,
-    /// Writes without an answer: they may have got through.
+    /// Writes without a response: they may have been applied.
     unknown: AtomicU64,
 }
 
@@ -73,7 +74,7 @@ impl CounterObject {
         }
     }
 
-    /// What is wrong with the counter, if anything.
+    /// The deviation of the counter from the number of increments, if any.
     async fn judge(&self, system: &System) -> Result<Option<String>, BenchError> {
         let mut connection = system.connector.connection().await?;
         let request = system.connector.get(self.uri.clone());

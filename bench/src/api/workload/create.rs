@@ -1,4 +1,4 @@
-//! New objects.
+//! Workload `create`: new objects.
 
 use super::super::connection::BenchConnection;
 use super::super::connector::JSON;
@@ -28,7 +28,7 @@ pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement
 pub(crate) enum ObjectNames {
     /// Its own, without end.
     Own { worker: usize, next: u64 },
-    /// Those that no other worker has taken, up to a number.
+    /// A shared sequence of object numbers, up to a limit.
     Shared { next: Arc<AtomicU64>, end: u64 },
 }
 
@@ -54,7 +54,7 @@ impl ObjectNames {
     }
 }
 
-/// The name of an object that [`System::fill`] makes.
+/// The name of an object that [`System::fill`] creates.
 pub(crate) fn filled(number: u64) -> String {
     format!("o-{number}")
 }

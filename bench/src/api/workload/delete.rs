@@ -1,4 +1,4 @@
-//! Objects go, one request each.
+//! Workload `delete`: one request for each object.
 
 use super::super::connection::BenchConnection;
 use super::super::load::{JobStep, WorkerJob, expect};
@@ -22,7 +22,7 @@ pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement
     };
     let works = (0..context.workers()).map(work).collect();
     let mut tally = context.run(works).await?;
-    // There are only so many objects, whatever the rate.
+    // The number of objects limits the number of requests at any rate.
     tally.offered = tally.offered.map(|offered| offered.min(count as u64));
     Ok(Measurement::of(context.title("delete"), tally))
 }

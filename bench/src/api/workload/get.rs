@@ -1,4 +1,4 @@
-//! Reads of single objects.
+//! Workload `get`: reads of single objects.
 
 use super::super::connection::BenchConnection;
 use super::super::load::{JobStep, WorkerJob, expect};

@@ -1,4 +1,4 @@
-//! One large collection, read whole.
+//! Workload `list`: one large collection, read whole.
 
 use super::super::connection::BenchConnection;
 use super::super::load::{JobStep, WorkerJob, expect};
@@ -12,7 +12,7 @@ use crate::error::BenchError;
 use http::{StatusCode, Uri};
 use std::sync::Arc;
 
-/// What is asked for: any state the server has at hand, or the newest.
+/// The consistency of the list: any state the server has cached, or the newest.
 const KINDS: [(&str, &str); 2] = [
     ("list, any state (resourceVersion=0)", "?resourceVersion=0"),
     ("list, newest state", ""),
@@ -97,7 +97,8 @@ impl WorkerJob for ListJob {
     async fn once(&mut self, connection: &mut BenchConnection) -> Result<JobStep, BenchFault> {
         let request = self.system.connector.get(self.uri.clone());
         let answer = expect(connection, request, StatusCode::OK).await?;
-        // The objects are the same; only the list's own revision may have another length.
+        // The objects are equal in all lists; only the length of the list's resourceVersion may
+        // differ.
         if answer.bytes.abs_diff(self.bytes) > self.bytes / 1000 + 16 {
             let (is, was) = (answer.bytes, self.bytes);
             return Err(BenchFault::Broken(format!(

@@ -22,7 +22,7 @@ use super::timer::Timer;
 use crate::error::BenchError;
 use std::sync::Arc;
 
-/// What a workload has at hand.
+/// The context of a workload: systems, options and pacing.
 pub(crate) struct WorkloadContext<'a> {
     pub(crate) options: &'a ApiBench,
     pub(crate) system: Arc<System>,
@@ -61,7 +61,7 @@ impl WorkloadContext<'_> {
         self.system.fill(&self.timer, count, bytes).await
     }
 
-    /// Lets the workers go for the time and at the rate that was asked for.
+    /// Runs the workers for the requested time at the requested rate.
     async fn run<W: WorkerJob>(&self, works: Vec<W>) -> Result<RequestTally, BenchError> {
         let workers = works.len();
         let pace = || match self.options.rate() {
@@ -75,7 +75,7 @@ impl WorkloadContext<'_> {
         load::run(connector, &self.timer, &self.progress, works, pace).await
     }
 
-    /// What was measured and how, such as `create, 64 connections, 500/s offered`.
+    /// Title of a measurement, such as `create, 64 connections, 500/s offered`.
     fn title(&self, name: &str) -> String {
         let (workers, streams) = (self.workers(), self.options.streams_per_connection());
         let mut title = match workers.div_ceil(streams) {

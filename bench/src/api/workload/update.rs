@@ -1,4 +1,5 @@
-//! Read, change, write back: each worker its own objects, so that nobody is in the way.
+//! Workload `update`: read, change, write back. Each worker has its own objects, so there are no
+//! conflicts.
 
 use super::super::connection::BenchConnection;
 use super::super::load::{JobStep, WorkerJob, expect};

@@ -1,7 +1,7 @@
-//! Fan-out: few writes, many watches on the same collection.
+//! Workload `watch`: fan-out of few writes to many watches of one collection.
 //!
-//! Each write carries a number; when it was sent stands in a table by number, so that
-//! each watch can tell how old an event is that arrives.
+//! Each write carries a number. A table by number has the time each write was sent, so that each
+//! watch can compute the latency of an event.
 
 use super::super::connection::BenchConnection;
 use super::super::load::{self, JobStep, WorkerJob, expect};
@@ -21,9 +21,9 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// Enough for writes that take long not to delay those behind them.
+/// Enough writers that slow writes do not delay later ones.
 const WRITERS: usize = 8;
-/// How long events may take after the last write before they count as missing.
+/// How long after the last write an event may arrive before it counts as missing.
 const ARRIVAL_MAX: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -47,7 +47,7 @@ pub(super) async fn measure(context: &WorkloadContext<'_>) -> Result<Measurement
     Ok(result(context, &board, &all, written, elapsed))
 }
 
-/// Opens the watches, all from the same revision, and lets them run.
+/// Opens the watches, all at one resourceVersion, and runs them.
 async fn open(
     context: &WorkloadContext<'_>,
     board: &Arc<Board>,
@@ -83,7 +83,7 @@ async fn open(
     Ok(tasks)
 }
 
-/// Of the list itself, wherever in the answer it stands.
+/// The resourceVersion of the list, at any position in the response.
 fn list_version(json: &[u8]) -> Option<String> {
     let list: serde_json::Value = serde_json::from_slice(json).ok()?;
     Some(list["metadata"]["resourceVersion"].as_str()?.to_owned())

@@ -1,4 +1,4 @@
-//! One watch, and the table of writes that all of them share.
+//! One watch, and the table of send times that all watches share.
 
 use super::super::connection::BenchConnection;
 use super::super::progress::BenchProgress;
@@ -14,8 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// When each write was sent, by number, in microseconds. Numbers begin with 1: objects are
-/// made with 0, and to write the same again would be no change, and no event.
+/// The send time of each write, by number, in microseconds. Numbers begin with 1: objects are
+/// created with 0, and an identical update would be no change and cause no event.
 pub(super) struct Board {
     writes: Vec<SentWrite>,
     taken: AtomicUsize,
@@ -80,7 +80,7 @@ impl Board {
         Duration::from_micros(self.last_arrival.load(Ordering::Relaxed))
     }
 
-    /// How many confirmed writes this watch has not seen.
+    /// The number of confirmed writes without an event on this watch.
     pub(super) fn missing(&self, arrivals: &Arrivals) -> u64 {
         let unseen = |place: &usize| arrivals.micros[*place] == UNSEEN;
         self.confirmed_places().filter(unseen).count() as u64
@@ -89,7 +89,7 @@ impl Board {
 
 const UNSEEN: u32 = u32::MAX;
 
-/// What one watch has seen: by number of the write, how long it took.
+/// The events of one watch: latency by number of the write.
 pub(super) struct Arrivals {
     micros: Vec<u32>,
     pub(super) duplicates: u64,
@@ -153,12 +153,12 @@ pub(super) struct OpenWatch {
 }
 
 impl OpenWatch {
-    /// Notes events until told to stop, or until the server ends the watch.
+    /// Records events until stopped, or until the server ends the watch.
     pub(super) async fn run(mut self, mut stopped: watch::Receiver<()>) -> Arrivals {
         let board = Arc::clone(&self.watcher.board);
         let mut arrivals = Arrivals::new(board.writes.len());
         let mut lines = LineSplitter::default();
-        // Once for all events: a thousand watches wait for the same word.
+        // Created once for all events: a thousand watches wait for one signal.
         let mut stop = pin!(stopped.changed());
         loop {
             let part = tokio::select! {
@@ -167,7 +167,7 @@ impl OpenWatch {
                 _ = &mut stop => return arrivals,
             };
             let Ok(Some(part)) = part else {
-                // What it has not seen is counted as missing.
+                // Events that did not arrive are counted as missing.
                 return arrivals;
             };
             let now = self.watcher.timer.micros();

@@ -1,4 +1,4 @@
-//! A write as an `AdmissionRequest`: what webhooks are sent, and what expressions see.
+//! The `AdmissionRequest` of a write, which webhooks receive and CEL expressions see.
 
 use crate::admission::AdmissionAttributes;
 use crate::registry::served_resource::ServedResource;
@@ -6,8 +6,8 @@ use crate::request::http_types::User;
 use optik_object::Value;
 use serde_json::json;
 
-/// Everything but the objects, and what names this very question. `kind` and `of` are what
-/// the resource and the object are to whoever is asked.
+/// The `AdmissionRequest` without its objects and its uid. `kind` and `of` are the resource and the
+/// object in the version that the receiver matched.
 pub(super) fn admission_request(
     attributes: &AdmissionAttributes<'_>,
     kind: &ServedResource,

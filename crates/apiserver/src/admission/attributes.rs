@@ -1,4 +1,4 @@
-//! What is about to happen.
+//! Admission attributes: the description of a write that admission plugins receive.
 
 use crate::admission::WarningRecorder;
 use crate::handlers::write::{DeleteOptions, WriteOptions};
@@ -10,7 +10,7 @@ use optik_store::Store;
 use serde_json::json;
 use std::sync::Arc;
 
-/// What is done to an object.
+/// The operation of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AdmissionOperation {
     Create,
@@ -35,29 +35,29 @@ pub(crate) enum OperationOptions<'a> {
     Delete(&'a DeleteOptions),
 }
 
-/// A write, as those see it who have a say in it.
+/// A write, as admission plugins see it.
 #[derive(Clone, Copy)]
 pub(crate) struct AdmissionAttributes<'a> {
     pub(crate) operation: AdmissionOperation,
-    /// The kinds of the request's moment.
+    /// The resource registry at the time of the request.
     pub(crate) registry: &'a ResourceRegistry,
-    /// What the path of the request names.
+    /// The resource that the request path names.
     pub(crate) resource: &'a Arc<ServedResource>,
     /// `status`; empty for the resource itself.
     pub(crate) subresource: &'a str,
-    /// What the object is: `Scale` for a `scale`, otherwise `kind`.
+    /// The kind of the object: `Scale` for a `scale`, otherwise `kind`.
     pub(crate) object_kind: &'a Arc<ServedResource>,
-    /// Empty if it is not known yet, or for each object of a collection.
+    /// Empty if it is not known yet, and for a whole collection.
     pub(crate) name: &'a str,
-    /// That of a namespace is its name; empty for other objects of the cluster.
+    /// For a Namespace object its own name; empty for other cluster-scoped objects.
     pub(crate) namespace: &'a str,
-    /// What is there, with its revision.
+    /// The live object, with its revision.
     pub(crate) old: Option<&'a Object>,
     pub(crate) operation_options: OperationOptions<'a>,
     pub(crate) user: &'a User,
     pub(crate) store: &'a Store,
     pub(crate) entropy: &'a dyn Entropy,
-    /// Where warnings and audit annotations go.
+    /// Collects warnings and audit annotations.
     pub(crate) recorder: &'a WarningRecorder,
 }
 
@@ -69,12 +69,12 @@ impl AdmissionAttributes<'_> {
         }
     }
 
-    /// `pods`, `pods/status` and the like of a group.
+    /// Whether the resource is the given one, subresources included.
     pub(crate) fn is_resource(&self, group: &str, plural: &str) -> bool {
         self.resource.resource.group == group && self.resource.resource.plural == plural
     }
 
-    /// Whether it is about a namespace itself.
+    /// Whether the write is to a Namespace object.
     pub(crate) fn is_namespace(&self) -> bool {
         self.is_resource("", "namespaces")
     }

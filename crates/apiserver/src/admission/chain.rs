@@ -1,18 +1,18 @@
-//! The order in which others are asked.
+//! The admission chain: runs the admission plugins in order.
 
 use crate::admission::{AdmissionAttributes, MutationPass, MutationState};
 use futures::future::{BoxFuture, FutureExt, ready};
 use optik_object::{Object, Status};
 use std::sync::Arc;
 
-/// Somebody who has a say in writes.
+/// An admission plugin.
 pub(crate) trait AdmissionPlugin: Send + Sync {
-    /// Whether there may be something to say about such a write. Every write asks, so it
-    /// is answered from names and from what is configured, without looking at the object.
+    /// Whether the plugin may act on a write. Called for every write, so it decides by names and
+    /// configuration, without looking at the object.
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
-    /// Changes the object, or refuses it. Who changes what others have seen says so by
-    /// `draft.again`.
+    /// Changes or refuses the object. A plugin that changes an object that other plugins have seen
+    /// requests a second pass by `needs_reinvocation`.
     fn mutate<'a>(
         &'a self,
         attributes: &'a AdmissionAttributes<'a>,
@@ -22,7 +22,7 @@ pub(crate) trait AdmissionPlugin: Send + Sync {
         ready(Ok(())).boxed()
     }
 
-    /// Refuses what will be stored, or lets it pass. Nothing is there of what is deleted.
+    /// Admits or refuses the object that will be stored. A deletion has no new object.
     fn validate<'a>(
         &'a self,
         attributes: &'a AdmissionAttributes<'a>,
@@ -33,9 +33,8 @@ pub(crate) trait AdmissionPlugin: Send + Sync {
     }
 }
 
-/// All who have a say, in the order in which they are asked: what the server itself
-/// wants, policies that change, webhooks that change, policies that refuse, webhooks
-/// that refuse, and last who counts what is left to be counted.
+/// All admission plugins in the order in which they run: built-in plugins, mutating policies,
+/// mutating webhooks, validating policies, validating webhooks, and last the quota.
 #[derive(Default)]
 pub(crate) struct AdmissionChain {
     plugins: Vec<Arc<dyn AdmissionPlugin>>,
@@ -58,7 +57,7 @@ impl AdmissionChain {
         steps.filter(move |step| step.handles(attributes))
     }
 
-    /// Asks for changes. If somebody changed what others had seen, all are asked once more.
+    /// Runs mutating admission. If a plugin requested reinvocation, all plugins run a second time.
     pub(crate) async fn mutate(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -76,7 +75,7 @@ impl AdmissionChain {
         Ok(())
     }
 
-    /// Asks for refusals.
+    /// Runs validating admission.
     pub(crate) async fn validate(
         &self,
         attributes: &AdmissionAttributes<'_>,

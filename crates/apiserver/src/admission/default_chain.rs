@@ -1,4 +1,4 @@
-//! Who has a say in writes.
+//! Builds the default admission chain.
 
 use crate::admission::AdmissionChain;
 use crate::admission::plugins;
@@ -9,7 +9,7 @@ use crate::admission::webhooks::{
 use crate::auth::{Escalation, RbacAuthorizer};
 use std::sync::Arc;
 
-/// All of them, in the order in which they are asked.
+/// All admission plugins, in the order in which they run.
 pub(crate) fn default_chain(
     hooks: &Arc<AdmissionWebhooks>,
     policies: &Arc<Policies>,

@@ -1,9 +1,10 @@
-//! Conditions under which somebody is asked, in a language that others understand.
+//! `matchConditions` of webhooks and policies: CEL conditions, behind a trait that the evaluator
+//! implements.
 
 use crate::admission::AdmissionAttributes;
 use optik_object::{Object, Status, Value};
 
-/// A condition that a write must meet.
+/// A match condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct MatchCondition {
     pub(crate) name: String,
@@ -11,7 +12,7 @@ pub(crate) struct MatchCondition {
 }
 
 impl MatchCondition {
-    /// Those of a webhook or a policy.
+    /// The match conditions of a webhook or a policy.
     pub(crate) fn read_all(conditions: &Value) -> Vec<Self> {
         let list = conditions.as_array().into_iter().flatten();
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -23,9 +24,9 @@ impl MatchCondition {
     }
 }
 
-/// Whoever understands the language of conditions.
+/// Evaluates match conditions.
 pub(crate) trait MatchConditionEvaluator: Send + Sync {
-    /// Whether a condition is met; or why that cannot be told.
+    /// Whether a condition is met; an error if it cannot be evaluated.
     fn is_met(
         &self,
         condition: &MatchCondition,
@@ -34,8 +35,8 @@ pub(crate) trait MatchConditionEvaluator: Send + Sync {
     ) -> Result<bool, String>;
 }
 
-/// Whether all conditions are met. One that is not decides, whatever is wrong with others;
-/// otherwise what is wrong with one refuses the write, unless nobody minds.
+/// Whether all conditions are met. A condition that is false decides, even if others fail.
+/// Otherwise errors refuse the write if `fail_closed`, and count as not met if not.
 pub(crate) fn all_met(
     judge: &dyn MatchConditionEvaluator,
     conditions: &[MatchCondition],

@@ -1,4 +1,4 @@
-//! Which writes a configuration is about: its rules and selectors.
+//! Matches writes against the rules and selectors of webhooks and policies.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::namespace_lifecycle::NAMESPACES_PREFIX;
@@ -9,7 +9,7 @@ use optik_object::selector::LabelSelector;
 use optik_object::{Object, ObjectMeta, ResourceName, Status, Value};
 use std::sync::{Arc, OnceLock};
 
-/// Operations on resources. `*` stands for all.
+/// `RuleWithOperations`: operations on resources. `*` matches all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RuleWithOperations {
     operations: Vec<String>,
@@ -17,7 +17,7 @@ pub(crate) struct RuleWithOperations {
     versions: Vec<String>,
     /// Resource and subresource.
     resources: Vec<(String, String)>,
-    /// Only objects of these names; of any if there are none.
+    /// Resource names that match; all names if empty.
     names: Vec<String>,
     scope: RuleScope,
 }
@@ -61,14 +61,14 @@ impl RuleWithOperations {
         }
     }
 
-    /// Whether it can be about a write to objects of `kind`, or to a part of them, seen in any
-    /// group and version.
+    /// Whether the rule can match a write to objects of `kind` or to a subresource, in any
+    /// equivalent group and version.
     fn may_match(&self, kind: &ServedResource) -> bool {
         let mut resources = self.resources.iter();
         resources.any(|(plural, _)| plural == "*" || *plural == *kind.resource.plural)
     }
 
-    /// Whether it is about a write, seen as one to `kind`.
+    /// Whether the rule matches a write, seen as a write to `kind`.
     fn matches(&self, attributes: &AdmissionAttributes<'_>, kind: &ServedResource) -> bool {
         let resource = &kind.resource;
         let is = |known: &str, text: &str| known == "*" || known == text;
@@ -88,7 +88,7 @@ impl RuleWithOperations {
     }
 }
 
-/// The kinds a write may be seen as one to: its own, and others that show the same objects.
+/// The kinds that a write can be matched as: its own, and equivalent kinds of the same objects.
 pub(crate) struct EquivalentResources<'a> {
     attributes: &'a AdmissionAttributes<'a>,
     others: OnceLock<Vec<Arc<ServedResource>>>,
@@ -119,25 +119,25 @@ impl<'a> EquivalentResources<'a> {
     }
 }
 
-/// What a configuration is about.
+/// The rules and selectors of a webhook or a policy.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MatchResources {
     pub(crate) rules: Vec<RuleWithOperations>,
-    /// Never, whatever the rules say.
+    /// Writes that match are excluded, even if a rule includes them.
     pub(crate) exclude_rules: Vec<RuleWithOperations>,
-    /// Other versions of the same objects count too.
+    /// `matchPolicy: Equivalent`: other versions of the same objects match too.
     pub(crate) matches_equivalent: bool,
     pub(crate) namespace_selector: LabelSelector,
     pub(crate) object_selector: LabelSelector,
 }
 
 impl MatchResources {
-    /// Whether some write to objects of `kind` can be within it, by names alone.
+    /// Whether some write to objects of `kind` can match, by names alone.
     pub(crate) fn may_match(&self, kind: &ServedResource) -> bool {
         self.rules.iter().any(|rule| rule.may_match(kind))
     }
 
-    /// Reads what webhooks and policies say alike: `matchPolicy` and selectors.
+    /// Reads the fields that webhooks and policies share: `matchPolicy` and selectors.
     pub(crate) fn read(config: &Value, rules: &str) -> Self {
         let list = |name: &str| {
             let list = config[name].as_array().into_iter().flatten();
@@ -152,7 +152,7 @@ impl MatchResources {
         }
     }
 
-    /// As what kind of object it wants to see a write, if its rules are about it.
+    /// The kind in which the webhook or policy sees the write, if a rule matches.
     pub(crate) fn matched_kind(
         &self,
         candidates: &EquivalentResources<'_>,
@@ -183,7 +183,8 @@ impl MatchResources {
         })
     }
 
-    /// Whether its rules are about a write, or there are none that could exclude it.
+    /// Whether a rule matches a write. Without rules, every write matches that no exclude rule
+    /// matches.
     pub(crate) fn matches(&self, candidates: &EquivalentResources<'_>) -> bool {
         if !self.rules.is_empty() {
             return self.matched_kind(candidates).is_some();
@@ -193,7 +194,7 @@ impl MatchResources {
         !except.any(|rule| rule.matches(attributes, attributes.resource))
     }
 
-    /// Whether its selectors take the namespace and the object of a write.
+    /// Whether the selectors match the namespace and the object of a write.
     pub(crate) async fn selects(
         &self,
         attributes: &AdmissionAttributes<'_>,
@@ -211,7 +212,8 @@ impl MatchResources {
         if self.namespace_selector.is_empty() || attributes.namespace.is_empty() {
             return Ok(true);
         }
-        // A namespace that is being written is not yet what is stored.
+        // For a write to a Namespace, its labels are those of the written object, not of the stored
+        // one.
         if attributes.is_namespace()
             && attributes.subresource.is_empty()
             && let Some(object) = object

@@ -1,9 +1,8 @@
-//! Who else has a say in a write.
+//! Admission: plugins, webhooks and policies that mutate or refuse writes.
 //!
-//! Every write asks the chain twice: once for what it wants changed, before the object is
-//! checked, and once for what it refuses, when the object is what will be stored. The
-//! steps of the chain are asked in one order ([`AdmissionChain`]); what they see is an object
-//! as the client of the request would see it.
+//! Every write runs the chain twice: mutating admission before the object is validated, and
+//! validating admission on the object that will be stored. Plugins run in a fixed order
+//! ([`AdmissionChain`]) and see the object in the version of the request.
 
 mod admission_request;
 mod attributes;

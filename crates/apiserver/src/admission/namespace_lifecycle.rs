@@ -1,4 +1,4 @@
-//! The namespace an object is to live in.
+//! NamespaceLifecycle: creates need an existing namespace that is not terminating.
 
 use crate::registry::served_resource::ServedResource;
 use crate::server::store_errors::read_failed;
@@ -13,11 +13,12 @@ const NAMESPACES: ResourceName<'static> = ResourceName {
 };
 pub(super) const NAMESPACES_PREFIX: &str = key_prefix("", "namespaces");
 
-/// These can never be deleted.
+/// Namespaces that cannot be deleted.
 pub(crate) const IMMORTAL_NAMESPACES: &[&str] = &["default", "kube-system", "kube-public"];
 
-/// A namespace as it was found. It must still be so when an object in it is stored: who
-/// ends a namespace begins by changing it, so nothing comes behind the one who clears it.
+/// The state of a namespace, as a precondition: a create in it is stored only if the namespace is
+/// unchanged. Termination starts with a change of the namespace, so no object is created after the
+/// namespace controller has cleared it.
 #[derive(Debug)]
 pub(crate) struct NamespacePrecondition {
     key: String,
@@ -35,7 +36,7 @@ impl NamespacePrecondition {
     }
 }
 
-/// Refuses new objects in a namespace that does not exist, or is going away.
+/// Refuses creates in a namespace that does not exist or is terminating.
 pub(crate) async fn check_active(
     store: &Store,
     kind: &ServedResource,
@@ -43,7 +44,7 @@ pub(crate) async fn check_active(
     name: &str,
 ) -> Result<NamespacePrecondition, Status> {
     let key = format!("{NAMESPACES_PREFIX}{namespace}");
-    // What this process knows is enough to say yes; to say no it must be sure.
+    // The local snapshot is enough to admit the create; to refuse it, the latest state is read.
     let known = store.snapshot();
     if let Some(found) = known.get(key.as_bytes())
         && check_not_terminating(found, kind, namespace, name).is_ok()
@@ -66,7 +67,7 @@ fn check_not_terminating(
     namespace: &str,
     name: &str,
 ) -> Result<(), Status> {
-    // Every create comes by here, and hardly a namespace is being deleted.
+    // Every create runs this, and few namespaces are terminating.
     if memchr::memmem::find(found.value(), b"\"deletionTimestamp\"").is_none() {
         return Ok(());
     }

@@ -1,24 +1,25 @@
-//! An object that is still being changed, and who has to look at it again.
+//! Reinvocation of mutating plugins: the object under mutation, and which webhooks and policies run
+//! again in the second pass.
 
 use optik_object::Object;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Which time the chain is asked for changes.
+/// The pass of mutating admission.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MutationPass {
     #[default]
     First,
-    /// Somebody changed the object: those who said so look at it once more.
+    /// The object was changed: plugins with `reinvocationPolicy: IfNeeded` see it again.
     Second,
 }
 
-/// What is being changed.
+/// The state of mutating admission.
 #[derive(Debug, Default)]
 pub(crate) struct MutationState {
-    /// As a client of the request sees it; `None` for what is deleted.
+    /// In the version of the request; `None` for a deletion.
     pub(crate) object: Option<Object>,
     pub(crate) pass: MutationPass,
-    /// A second round is wanted.
+    /// A second pass was requested.
     pub(crate) needs_reinvocation: bool,
     reinvocations: BTreeMap<&'static str, Reinvocation>,
 }
@@ -31,48 +32,48 @@ impl MutationState {
         }
     }
 
-    /// What a step remembers from one round to the next.
+    /// The state that a plugin keeps between the passes.
     pub(crate) fn reinvocation(&mut self, step: &'static str) -> &mut Reinvocation {
         self.reinvocations.entry(step).or_default()
     }
 }
 
-/// Of the many parties that one step stands for: who is asked again.
+/// Which webhooks or policies of one plugin run again.
 #[derive(Debug, Default)]
 pub(crate) struct Reinvocation {
-    /// Asked so far, and willing to be asked again.
+    /// Invoked so far, with `reinvocationPolicy: IfNeeded`.
     reinvocable: BTreeSet<String>,
-    /// To be asked in the second round.
+    /// To be invoked in the second pass.
     required: BTreeSet<String>,
-    /// What the step left behind.
+    /// The object after the plugin ran.
     last_output: Option<Object>,
 }
 
 impl Reinvocation {
-    /// At the beginning of a step: who was asked before somebody else changed the object
-    /// is asked again.
+    /// Called when the plugin starts: if other plugins changed the object, webhooks and policies
+    /// that were invoked before are invoked again.
     pub(crate) fn begin(&mut self, round: MutationPass, object: Option<&Object>) {
         if round == MutationPass::Second && self.last_output.as_ref() != object {
             self.object_changed();
         }
     }
 
-    /// Whether a party is asked in this round.
+    /// Whether a webhook or policy is invoked in this pass.
     pub(crate) fn is_due(&self, round: MutationPass, party: &str) -> bool {
         round == MutationPass::First || self.required.contains(party)
     }
 
-    /// A party changed the object: who was asked before it is to be asked again.
+    /// A webhook or policy changed the object: those invoked before it are invoked again.
     pub(crate) fn object_changed(&mut self) {
         self.required.append(&mut self.reinvocable);
     }
 
-    /// A party was asked and would be asked again.
+    /// A webhook or policy with `reinvocationPolicy: IfNeeded` was invoked.
     pub(crate) fn mark_reinvocable(&mut self, party: &str) {
         self.reinvocable.insert(party.to_owned());
     }
 
-    /// At the end of a step.
+    /// Called when the plugin is done.
     pub(crate) fn end(&mut self, object: Option<&Object>) {
         self.last_output = object.cloned();
     }

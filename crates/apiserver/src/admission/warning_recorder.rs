@@ -1,4 +1,4 @@
-//! What is said about a write besides its answer.
+//! Collects the warnings and audit annotations of a write.
 
 use crate::request::field_validation::truncate_warnings;
 use crate::request::http_types::{ApiRequest, ApiResponse};
@@ -8,12 +8,12 @@ use optik_object::Status;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// No more warnings are kept.
+/// Further warnings are dropped.
 const RECORDED_WARNINGS_MAX: usize = 4096;
-/// No more audit annotations are kept.
+/// Further audit annotations are dropped.
 const RECORDED_ANNOTATIONS_MAX: usize = 4096;
 
-/// What the client, and who audits it, are told.
+/// Warnings for the client and annotations for the audit log.
 #[derive(Debug, Default)]
 pub(crate) struct WarningRecorder {
     recorded: Mutex<RecordedWarnings>,
@@ -30,7 +30,7 @@ impl WarningRecorder {
         self.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Warns the client, once of each thing.
+    /// Adds warnings for the client; duplicates are dropped.
     pub(crate) fn warn(&self, texts: impl IntoIterator<Item = String>) {
         for text in texts {
             let mut kept = self.lock();
@@ -41,7 +41,7 @@ impl WarningRecorder {
         }
     }
 
-    /// Notes something for the audit; the first one to say it has the say.
+    /// Adds an audit annotation; the first value of a key is kept.
     pub(crate) fn annotate(&self, key: String, value: String) {
         let mut kept = self.lock();
         if kept.annotations.len() < RECORDED_ANNOTATIONS_MAX {
@@ -49,7 +49,7 @@ impl WarningRecorder {
         }
     }
 
-    /// An answer, or a refusal, with everything that is told besides.
+    /// Adds the warnings and annotations to a response or an error.
     pub(crate) fn attach_to(
         &self,
         answered: Result<ApiResponse, Status>,

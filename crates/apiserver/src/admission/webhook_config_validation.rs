@@ -1,4 +1,4 @@
-//! What a configuration of webhooks must be.
+//! Validation of webhook configurations.
 
 use crate::admission::policies::validate_match_condition;
 use crate::server::webhook_client::{check_port, check_service_path, check_url};
@@ -13,7 +13,7 @@ const SCOPES: &[&str] = &["*", "Cluster", "Namespaced"];
 const MATCH_CONDITIONS_MAX: usize = 64;
 const TIMEOUT_SECONDS: std::ops::RangeInclusive<i64> = 1..=30;
 
-/// Everything that is wrong with the webhooks of a configuration.
+/// Validates the webhooks of a configuration; returns all errors.
 pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let hooks = object.get("webhooks").and_then(Value::as_array);
@@ -103,7 +103,7 @@ fn check_name(name: &str, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is not set is not wrong.
+/// Checks an enum field; a missing value is accepted.
 fn check_one_of(value: &Value, path: &str, supported: &[&str], errors: &mut Vec<FieldError>) {
     if let Some(given) = value.as_str()
         && !supported.contains(&given)
@@ -135,7 +135,7 @@ pub(super) fn check_rule(rule: &Value, path: &str, errors: &mut Vec<FieldError>)
     check_one_of(&rule["scope"], &format!("{path}.scope"), SCOPES, errors);
 }
 
-/// There is something, and everything stands alone.
+/// Checks that a list is not empty and that `*` is its only entry if present.
 fn check_wildcard(
     rule: &Value,
     path: &str,
@@ -208,7 +208,7 @@ fn check_client_config(client: &Value, path: &str, errors: &mut Vec<FieldError>)
         (Some(url), None) => check_url(url, &format!("{path}.url"), errors),
         (None, Some(service)) => {
             let path = format!("{path}.service");
-            // Upstream takes the one for the other, and says so.
+            // Upstream swaps the two field names in these errors.
             for (given, said) in [("namespace", "name"), ("name", "namespace")] {
                 if str_of(&service[given]).is_empty() {
                     errors.push(FieldError::required(format!("{path}.{said}"), ""));

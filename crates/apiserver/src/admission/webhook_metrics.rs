@@ -1,4 +1,4 @@
-//! What is counted about webhooks, under upstream's names.
+//! Metrics of webhook calls, under upstream's names.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -6,24 +6,24 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 const BUCKETS_SECONDS: [f64; 8] = [0.005, 0.025, 0.1, 0.5, 1.0, 2.5, 10.0, 25.0];
-/// Names come from configurations: there are not more of them than this.
+/// The maximum number of series: webhook names come from configurations.
 const SERIES_MAX: usize = 4096;
 
-/// What became of a call.
+/// The outcome of a webhook call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WebhookOutcome {
     Allowed,
-    /// It said no, with this code.
+    /// The webhook denied the write, with this code.
     Denied(u16),
-    /// It could not be asked.
+    /// The call failed.
     Failed(u16),
-    /// It could not be asked, and nobody minds.
+    /// The call failed, and `failurePolicy: Ignore` admitted the write.
     FailedOpen(u16),
-    /// What it said could not be carried out.
+    /// The response could not be applied.
     InvalidResponse,
 }
 
-/// A call that is over.
+/// A finished call.
 pub(crate) struct FinishedCall<'a> {
     pub(crate) hook: &'a str,
     /// `admit` or `validating`
@@ -95,14 +95,14 @@ impl WebhookMetrics {
             WebhookOutcome::Failed(_) => "calling_webhook_error",
             WebhookOutcome::InvalidResponse => "apiserver_internal_error",
         };
-        // Codes that nobody knows are one.
+        // Codes above 600 share one series, 600.
         let code = code.min(600);
         let labels =
             format!("error_type=\"{why}\",{about},rejection_code=\"{code}\",type=\"{kind}\"");
         add(&mut counts.rejections, labels);
     }
 
-    /// As Prometheus reads it.
+    /// Renders the metrics in the Prometheus text format.
     pub(crate) fn render(&self) -> String {
         let counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let mut out = String::new();
@@ -163,7 +163,7 @@ impl WebhookLatencyHistogram {
 }
 
 fn line(out: &mut String, text: std::fmt::Arguments<'_>) {
-    // A string takes everything.
+    // Writing to a String cannot fail.
     let _ = writeln!(out, "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! Requests about access itself.
+//! Methods of the API server for authorization, impersonation, service account tokens and reviews.
 
 use crate::auth::flow_schemas::FlowHeaders;
 use crate::auth::rbac_bootstrap::{PlannedRoleWrite, plan_bootstrap_roles};
@@ -23,15 +23,15 @@ use optik_object::{Object, Status};
 use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
 
-/// How many roles are written at a time; the store makes them durable together.
+/// How many roles are written concurrently; the store syncs them together (group commit).
 const CONCURRENT_ROLE_WRITES_MAX: usize = 64;
 
 impl ApiServer {
-    /// Lets a request pass or says why not.
+    /// Authorizes a request.
     ///
     /// # Errors
-    /// 403; 503 if what is known of roles may be out of date. Health and the like are told
-    /// all the same.
+    /// 403; 503 if the RBAC policy may be out of date. Non-resource requests, such as
+    /// health checks, are authorized even then.
     pub fn authorize(
         &self,
         user: &User,
@@ -43,21 +43,21 @@ impl ApiServer {
         self.shared.authorizer.check(user, asked)
     }
 
-    /// Whether what this server knows may be acted upon.
+    /// Checks that this server's state is current enough to decide on.
     ///
     /// # Errors
-    /// 503 if it is cut off from a store that others may have changed.
+    /// 503 if the server is cut off from a store that other servers may have changed.
     pub fn check_store_confirmed(&self) -> Result<(), Status> {
         self.shared.store.check_staleness().map_err(not_confirmed)
     }
 
-    /// Why a request is decided as it is, for those who keep a record.
+    /// The reason of an authorization decision, for the audit log.
     #[must_use]
     pub fn authorization_reason(&self, user: &User, asked: &AuthorizationAttributes<'_>) -> String {
         self.shared.authorizer.authorize(user, asked).reason
     }
 
-    /// The user that a caller may act as.
+    /// The user that a caller impersonates.
     ///
     /// # Errors
     /// 403
@@ -70,7 +70,7 @@ impl ApiServer {
         impersonation::impersonate(caller, wanted, asked, &*self.shared.authorizer)
     }
 
-    /// Whose token this is, if it is of a service account and for us.
+    /// The user of a service account token; `None` if the token is invalid or for other audiences.
     #[must_use]
     pub fn authenticate(&self, token: &[u8]) -> Option<Arc<User>> {
         let accounts = self.shared.service_accounts.as_ref()?;
@@ -81,7 +81,8 @@ impl ApiServer {
         found.ok().map(|(user, _)| user)
     }
 
-    /// Answers, as often as it is asked, whether a token that was good still is.
+    /// Returns a function that checks whether a token that was valid still is; it can be called
+    /// repeatedly.
     #[must_use]
     pub fn token_validator(&self, token: &[u8]) -> Box<dyn Fn() -> bool + Send + Sync> {
         let accounts = self.shared.service_accounts.as_ref();
@@ -95,7 +96,7 @@ impl ApiServer {
         })
     }
 
-    /// Completes with the next change of what users may do, from this call on.
+    /// Completes with the next change of the RBAC policy after this call.
     pub fn authorization_changed(&self) -> impl Future<Output = ()> + Send + 'static {
         let mut changes = self.shared.authorizer.subscribe();
         async move {
@@ -105,7 +106,7 @@ impl ApiServer {
         }
     }
 
-    /// What a request is to be marked with, for the flow that it belongs to.
+    /// The FlowSchema and priority level headers of a request.
     #[must_use]
     pub fn match_flow_schema(
         &self,
@@ -123,8 +124,8 @@ impl ApiServer {
         self.shared.flow_schemas.refresh(state);
     }
 
-    /// Makes the roles that every cluster has, gives back what was taken from them, and
-    /// compiles what is there.
+    /// Creates the bootstrap roles, restores permissions that were removed from them, and compiles
+    /// the RBAC policy.
     pub(crate) async fn bootstrap_roles(&self) -> Result<(), Status> {
         if !self.shared.authorizer.uses_rbac() {
             return Ok(());
@@ -137,7 +138,7 @@ impl ApiServer {
         while let Some(written) = done.next().await {
             match written {
                 Ok(()) => {}
-                // Another server on the same store.
+                // A second server on the store wrote the role.
                 Err(status) if matches!(status.code(), 404 | 409) => {}
                 Err(status) => return Err(status),
             }
@@ -166,7 +167,7 @@ impl ApiServer {
 }
 
 impl ApiServerInner {
-    /// A question, posted as an object.
+    /// Answers a posted review, such as a SubjectAccessReview.
     pub(crate) fn review(
         &self,
         review: ReviewKind,
@@ -203,7 +204,7 @@ impl ApiServerInner {
         self.serialize_response(form, asked.kind, StatusCode::CREATED, encode(&object)?)
     }
 
-    /// `POST serviceaccounts/{name}/token`
+    /// `POST serviceaccounts/{name}/token`: issues a service account token.
     pub(crate) async fn issue_token(
         &self,
         asked: &RequestScope<'_>,
@@ -232,7 +233,8 @@ impl ApiServerInner {
         self.serialize_response(form, kind, StatusCode::CREATED, encode(&answer)?)
     }
 
-    /// Documents by which others can verify tokens.
+    /// The OpenID discovery document and the JWKS, with which other parties verify service account
+    /// tokens.
     pub(crate) fn openid_document(&self, route: &Route) -> ApiResponse {
         let Some(accounts) = &self.service_accounts else {
             return ApiResponse::text(StatusCode::NOT_FOUND, "404 page not found\n");
@@ -250,7 +252,7 @@ impl ApiServerInner {
             )
     }
 
-    /// A write that makes what is not there needs the right to create it.
+    /// Authorizes the create that an update or apply of a missing object performs.
     pub(crate) fn authorize_create(
         &self,
         asked: &RequestScope<'_>,
@@ -272,7 +274,7 @@ impl ApiServerInner {
     }
 }
 
-/// What says where it belongs must belong where it is sent.
+/// Checks that the namespace of a body, if set, is that of the path.
 fn check_namespace(object: &Object, namespace: &str) -> Result<(), Status> {
     match object.namespace().is_empty() || object.namespace() == namespace {
         true => Ok(()),

@@ -1,13 +1,13 @@
-//! What a server is told about access.
+//! Options of authentication and authorization.
 
 use optik_auth::TokenFile;
 use optik_auth::jwt::{PublicKey, SigningKey};
 use std::sync::Arc;
 
-/// Who decides.
+/// The authorizer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuthorizationMode {
-    /// Roles and their bindings.
+    /// RBAC: roles and their bindings.
     #[default]
     Rbac,
     /// Every authenticated request is allowed.
@@ -17,25 +17,25 @@ pub enum AuthorizationMode {
 #[derive(Clone, Debug, Default)]
 pub struct AuthOptions {
     pub authorization: AuthorizationMode,
-    /// Tokens that reviews find good, beside those of service accounts.
+    /// Static tokens that a TokenReview accepts, besides service account tokens.
     pub tokens: TokenFile,
-    /// Without them there are no tokens for service accounts.
+    /// `None`: no service account tokens are issued.
     pub service_accounts: Option<Arc<ServiceAccountOptions>>,
 }
 
-/// How tokens of service accounts are made.
+/// Options of service account tokens.
 #[derive(Debug)]
 pub struct ServiceAccountOptions {
     pub signing_key: SigningKey,
-    /// Tokens by these are believed as well.
+    /// Further keys whose signatures are accepted.
     pub verification_keys: Vec<PublicKey>,
-    /// Whom tokens name as their issuer: a URL.
+    /// The issuer of tokens: a URL.
     pub issuer: String,
-    /// Whom tokens are for if nobody says; the issuer if empty.
+    /// Audiences of tokens that request none; the issuer if empty.
     pub audiences: Vec<String>,
-    /// Where others find the keys; below the issuer if empty.
+    /// URL of the JWKS; below the issuer if empty.
     pub jwks_uri: String,
-    /// The longest that a token may last.
+    /// The longest lifetime of a token.
     pub expiration_seconds_max: i64,
 }
 

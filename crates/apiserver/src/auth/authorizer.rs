@@ -1,4 +1,4 @@
-//! Decisions about requests.
+//! The authorizer: decides requests by the compiled RBAC policy.
 
 use crate::auth::auth_options::AuthorizationMode;
 use optik_auth::{
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// Where roles and bindings are kept.
+/// The directories of roles and bindings in the store.
 pub(crate) const RBAC_DIRECTORIES: [&str; 4] = [
     key_prefix("rbac.authorization.k8s.io", "clusterrolebindings"),
     key_prefix("rbac.authorization.k8s.io", "clusterroles"),
@@ -26,7 +26,7 @@ pub(crate) struct RbacAuthorizer {
     compiled: Mutex<PolicyRevisions>,
 }
 
-/// What the policy is made of.
+/// The revisions of the roles and bindings that the policy was compiled from.
 #[derive(Default)]
 struct PolicyRevisions {
     at: Revision,
@@ -62,7 +62,7 @@ impl RbacAuthorizer {
         }
     }
 
-    /// 403 unless the user may.
+    /// Returns 403 Forbidden if the user is not allowed to make the request.
     pub(crate) fn check(
         &self,
         user: &User,
@@ -84,7 +84,7 @@ impl RbacAuthorizer {
         }
     }
 
-    /// With the reason, for those who ask.
+    /// Authorizes a request and gives the reason.
     pub(crate) fn authorize(
         &self,
         user: &User,
@@ -99,8 +99,8 @@ impl RbacAuthorizer {
         }
     }
 
-    /// Brings the policy to what a snapshot says. Called with any snapshot, at any time,
-    /// by anybody; what is known to be newer stays.
+    /// Updates the policy to a snapshot. May be called concurrently and with any snapshot; a
+    /// snapshot older than the policy is ignored.
     pub(crate) fn refresh(&self, state: &Snapshot) {
         if !self.uses_rbac() {
             return;
@@ -109,9 +109,9 @@ impl RbacAuthorizer {
         if state.revision() < known.at {
             return;
         }
-        // What is known changes with the policy, at the end. A panic before that leaves both
-        // as they were: otherwise a change would count as seen that is in no policy, and a
-        // right that was taken away would be kept for good.
+        // The revisions change together with the policy, at the end. A panic before that leaves
+        // both as they were: otherwise a change would count as processed that is not in the policy,
+        // and a revoked right would be kept for good.
         let before = &known.revisions;
         let mut gone: BTreeMap<&[u8], Revision> =
             before.iter().map(|(key, at)| (&key[..], *at)).collect();
@@ -137,7 +137,7 @@ impl RbacAuthorizer {
                 if let Err(error) = read {
                     let key = String::from_utf8_lossy(key);
                     tracing::error!(%key, %error, "stored RBAC object cannot be decoded; it grants no permissions");
-                    // What it said before does not count either.
+                    // The previous version of the object no longer counts either.
                     remove_from_policy(editor, directory, version.key());
                 }
             }

@@ -1,4 +1,5 @@
-//! Nobody makes a role, or binds one, that allows more than they may themselves.
+//! RBAC privilege escalation check: a user can create or bind only roles whose rules the user has.
+//! The verbs `escalate` and `bind` lift this.
 
 use crate::admission::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
 use crate::auth::authorizer::RbacAuthorizer;
@@ -51,7 +52,7 @@ impl Escalation {
         {
             return Ok(());
         }
-        // Decided from one policy, whatever happens meanwhile.
+        // One policy decides the whole check, even if it changes meanwhile.
         let policy = self.authorizer.policy();
         match attributes.resource.resource.strategy_options.special_kind {
             SpecialKind::Binding => self.check_binding(&policy, attributes, object),
@@ -70,7 +71,7 @@ impl Escalation {
             group: GROUP,
             resource: &attributes.resource.resource.plural,
             namespace,
-            // A name in the body is not one that was asked for.
+            // For a create, the name in the body does not count: the path has none.
             name: match attributes.operation {
                 AdmissionOperation::Create => "",
                 _ => attributes.name,
@@ -115,7 +116,7 @@ impl Escalation {
             return Ok(());
         }
         let Ok(role) = policy.role(role, namespace) else {
-            // Upstream says so of the binding.
+            // Upstream reports the binding's resource, not that of the role.
             return Err(Status::not_found(
                 attributes.resource.resource.name(),
                 &role.name,
@@ -148,7 +149,8 @@ fn read_role(object: &Object) -> Result<Role, Status> {
     Role::from_json(&bytes).map_err(|_| unreadable())
 }
 
-/// Whether nothing changes but what a deletion waits for.
+/// Whether an update changes only finalizers, owner references and managed fields (upstream's
+/// `IsOnlyMutatingGCFields`).
 pub(crate) fn is_only_mutating_gc_fields(object: &Object, old: &Object) -> bool {
     let rest = |object: &Object| {
         let mut rest: Map = object.members().clone();

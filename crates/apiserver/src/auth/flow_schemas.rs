@@ -1,6 +1,6 @@
-//! Which flow a request belongs to, as the stored schemas and priority levels say.
+//! Matches requests to FlowSchemas and their priority levels.
 //!
-//! Requests are marked with it, as clients and proxies expect. Whose turn it is is decided
+//! The match only sets response headers, which clients and proxies expect. Requests are queued
 //! elsewhere, by user.
 
 use crate::registry::compiled::{CompileFrom, Compiled};
@@ -16,18 +16,18 @@ const PRIORITY_LEVELS_DIRECTORY: &str = key_prefix(
     "flowcontrol.apiserver.k8s.io",
     "prioritylevelconfigurations",
 );
-/// Where schemas and levels are kept.
+/// The directories of FlowSchemas and PriorityLevelConfigurations in the store.
 pub(crate) const FLOW_CONTROL_DIRECTORIES: [&str; 2] =
     [FLOW_SCHEMAS_DIRECTORY, PRIORITY_LEVELS_DIRECTORY];
 
-/// The uids of the schema and of the level of a flow.
+/// The uids of a FlowSchema and of its priority level, as response headers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowHeaders {
     pub flow_schema: HeaderValue,
     pub priority_level: HeaderValue,
 }
 
-/// The flows of this moment, kept what the stored schemas and levels say.
+/// The compiled FlowSchemas, kept up to date with the store.
 pub(crate) type FlowSchemas = Compiled<CompiledFlowSchemas>;
 
 #[derive(Debug, Default)]
@@ -53,7 +53,7 @@ impl CompileFrom for CompiledFlowSchemas {
             Ok(schema) => {
                 let marks = FlowHeaders {
                     flow_schema: uid_header(&schema.uid)?,
-                    // A schema of a level that is not there matches nothing.
+                    // A FlowSchema whose priority level does not exist matches nothing.
                     priority_level: levels.get(&schema.level)?.clone(),
                 };
                 Some((schema, marks))
@@ -72,7 +72,7 @@ impl CompileFrom for CompiledFlowSchemas {
     }
 }
 
-/// The marks of levels, by name.
+/// The uids of priority levels, by name.
 fn priority_level_uids(state: &Snapshot) -> BTreeMap<String, HeaderValue> {
     #[derive(Deserialize)]
     struct PriorityLevel {

@@ -1,9 +1,9 @@
-//! Who may do what, as the stored roles say.
+//! Authorization by RBAC, service account tokens, access reviews and FlowSchemas.
 //!
-//! [`RbacAuthorizer`] answers for a request; it holds the policy made of the roles and bindings of
-//! the moment. [`Escalation`] keeps people from giving away what they do not have. The
-//! tokens of service accounts are made in [`accounts`], and believed in [`belief`]. [`FlowSchemas`]
-//! knows which flow a request belongs to.
+//! [`RbacAuthorizer`] authorizes requests by a policy compiled from the stored roles and bindings.
+//! [`Escalation`] prevents users from granting permissions that they do not have. Service account
+//! tokens are issued in [`service_account_tokens`] and authenticated in [`token_cache`].
+//! [`FlowSchemas`] finds the FlowSchema of a request.
 
 mod auth_api;
 mod auth_options;

@@ -1,4 +1,4 @@
-//! The roles of a new cluster, made and kept up to date.
+//! The bootstrap roles and bindings of RBAC: created in a new cluster and reconciled at start.
 
 use crate::registry::served_resource::{ResourceRegistry, ServedResource, parse_stored};
 use optik_auth::bootstrap;
@@ -6,15 +6,15 @@ use optik_object::Object;
 use optik_store::{Revision, Snapshot};
 use std::sync::Arc;
 
-/// What must be written so that the roles of the system are what they should be.
+/// A write that creates or reconciles a bootstrap role.
 pub(crate) struct PlannedRoleWrite {
     pub(crate) kind: Arc<ServedResource>,
     pub(crate) object: Object,
-    /// Zero if it is new.
+    /// The revision of the existing object; zero for a new one.
     pub(crate) based_on: Revision,
 }
 
-/// Looks at what is there.
+/// Compares the stored roles with the bootstrap roles.
 pub(crate) fn plan_bootstrap_roles(
     kinds: &ResourceRegistry,
     state: &Snapshot,

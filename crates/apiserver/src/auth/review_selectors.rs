@@ -1,7 +1,7 @@
-//! Selectors in questions about access.
+//! Field and label selectors in access reviews.
 //!
-//! Roles know nothing of them, so they decide nothing; they are checked, and what could not
-//! be understood is told.
+//! RBAC has no selectors, so they do not affect the decision. They are validated, and requirements
+//! that cannot be parsed are reported.
 
 use optik_object::{FieldError, Value};
 
@@ -14,7 +14,7 @@ fn members(selector: &Value) -> (&str, &[Value]) {
     (raw, requirements.map_or(&[], Vec::as_slice))
 }
 
-/// What is wrong with the selectors of the attributes of a resource.
+/// Validates the selectors of resource attributes.
 pub(super) fn validate(attributes: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     for name in SELECTORS {
@@ -39,7 +39,7 @@ pub(super) fn validate(attributes: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Which of them were not understood, wholly or in part.
+/// The message about selectors that were not parsed, wholly or in part.
 pub(super) fn unparsed_requirements(attributes: &Value) -> String {
     let told = SELECTORS.into_iter().filter_map(|name| {
         let (_, requirements) = members(&attributes[name]);

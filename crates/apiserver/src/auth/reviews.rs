@@ -1,7 +1,7 @@
-//! Questions about access, asked as if they were objects.
+//! Access reviews: SubjectAccessReview and its variants, SelfSubjectReview, TokenReview.
 //!
-//! A review is posted and comes back with a status; nothing is kept of it. Which one a
-//! resource is says its descriptor.
+//! A review is posted and returned with a status; it is not stored. The descriptor of the resource
+//! tells which review it is.
 
 use crate::auth::authorizer::RbacAuthorizer;
 use crate::auth::review_selectors;
@@ -11,22 +11,22 @@ use optik_catalog::ReviewKind;
 use optik_object::{FieldError, Object, ResourceName, Status, Timestamp, Value};
 use serde_json::{Map, json};
 
-/// What reviews are answered from.
+/// The inputs of a review.
 pub(crate) struct Reviewer<'a> {
     pub(crate) authorizer: &'a RbacAuthorizer,
     pub(crate) tokens: &'a TokenFile,
     pub(crate) service_accounts: Option<&'a ServiceAccountTokens>,
-    /// Who asks.
+    /// The user who posts the review.
     pub(crate) user: &'a User,
-    /// Empty if the resource has none.
+    /// Empty for a cluster-scoped review.
     pub(crate) namespace: &'a str,
     pub(crate) now: Timestamp,
 }
 
-/// What is answered.
+/// The response to a review.
 pub(crate) struct ReviewResponse {
     pub(crate) object: Object,
-    /// Whether it is recorded who wrote it.
+    /// Whether managed fields are recorded in the response.
     pub(crate) records_manager: bool,
 }
 
@@ -78,7 +78,7 @@ impl Reviewer<'_> {
             |of: &'_ str, member: &'_ str| spec[of][member].as_str().unwrap_or_default().to_owned();
         let decision = if spec["resourceAttributes"].is_object() {
             let of = |member: &str| text("resourceAttributes", member);
-            // An empty name means all of them, in a question as in a rule.
+            // An empty name means all names, in a review as in a rule.
             let parts = [
                 "verb",
                 "group",
@@ -151,7 +151,7 @@ impl Reviewer<'_> {
         if namespace.is_empty() {
             return Err(Status::bad_request("no namespace on request"));
         }
-        // What was asked is not said again.
+        // The response does not repeat the spec.
         object.members_mut().insert("spec".into(), json!({}));
         *object.metadata_mut() = Map::new();
         let (rules, errors) = self.authorizer.policy().rules_for(self.user, &namespace);
@@ -179,7 +179,7 @@ impl Reviewer<'_> {
         let mut status = json!({
             "resourceRules": resources, "nonResourceRules": others, "incomplete": false,
         });
-        // Without roles there are no rules that say so.
+        // Without RBAC there are no rules to list: everything is allowed.
         if !self.authorizer.uses_rbac() {
             let all = json!(["*"]);
             let rule = json!({"verbs": all, "apiGroups": all, "resources": all});
@@ -238,7 +238,7 @@ fn spec(object: &Object) -> &Value {
     object.get("spec").unwrap_or(&Value::Null)
 }
 
-/// A user as reviews show one.
+/// A user as `UserInfo` in a review.
 fn user_info(user: &User) -> Value {
     let mut shown = Map::new();
     shown.insert("username".into(), user.name.as_str().into());
@@ -260,7 +260,7 @@ fn user_info(user: &User) -> Value {
     Value::Object(shown)
 }
 
-/// Who it is about.
+/// The subject of a SubjectAccessReview.
 fn subject_user(spec: &Value) -> User {
     let texts = |value: &Value| -> Vec<String> {
         let items = value.as_array().into_iter().flatten();
@@ -277,7 +277,7 @@ fn subject_user(spec: &Value) -> User {
     }
 }
 
-/// The refusal of reviews names no kind.
+/// Validation errors of reviews; the message names no kind.
 fn into_result(object: &Object, mut errors: Vec<FieldError>) -> Result<(), Status> {
     let metadata = object.metadata().cloned().unwrap_or_default();
     let own = |name: &&String| {
@@ -329,7 +329,7 @@ fn check_attributes(spec: &Value) -> Vec<FieldError> {
     }
 }
 
-/// As upstream's own code calls the members.
+/// Renames members to the names of the fields in upstream's Go structs.
 fn go_field_names(other: &Value) -> Value {
     let text = |member: &str| other[member].as_str().unwrap_or_default();
     json!({"Path": text("path"), "Verb": text("verb")})

@@ -1,6 +1,6 @@
-//! Tokens of service accounts: made on request.
+//! Issues service account tokens (TokenRequest) and serves the OpenID documents.
 //!
-//! Whether one is believed is decided in `belief`.
+//! Tokens are authenticated in `token_cache`.
 
 use crate::auth::auth_options::ServiceAccountOptions;
 use crate::auth::token_cache::TokenCache;
@@ -20,7 +20,8 @@ use std::sync::{Arc, OnceLock};
 const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
-/// Kubelets that ask for exactly this get a year, and warnings after this.
+/// A kubelet that requests exactly this lifetime gets a token for one year; its use after this time
+/// causes warnings.
 const EXPIRATION_SECONDS_WARN_ONLY: i64 = 3607;
 const EXPIRATION_SECONDS_EXTENDED: i64 = 365 * 24 * 60 * 60;
 
@@ -66,7 +67,7 @@ impl ServiceAccountTokens {
         self.options.audiences()
     }
 
-    /// What OpenID calls the configuration of a provider.
+    /// The OpenID provider configuration.
     pub(crate) fn openid_configuration(&self) -> Value {
         let issuer = &self.options.issuer;
         let keys = match self.options.jwks_uri.as_str() {
@@ -92,7 +93,7 @@ impl ServiceAccountTokens {
         json!({ "keys": keys })
     }
 
-    /// Carries out a TokenRequest for an account; warnings go with the answer.
+    /// Issues the token of a TokenRequest for a service account; warnings are returned with it.
     pub(crate) async fn issue(
         &self,
         namespace: &str,
@@ -173,7 +174,7 @@ impl ServiceAccountTokens {
     }
 }
 
-/// What a request asks for.
+/// The spec of a TokenRequest.
 struct TokenRequestSpec {
     audiences: Vec<String>,
     expiration_seconds: i64,
@@ -221,7 +222,7 @@ impl TokenRequestSpec {
         Err(Status::invalid(token_request_resource(), "", &[error]))
     }
 
-    /// What was asked for, with what was added.
+    /// Writes the spec, with defaults filled in.
     fn write_to(&self, spec: &mut Value) {
         spec["audiences"] = self.audiences.clone().into();
         spec["expirationSeconds"] = self.expiration_seconds.into();
@@ -254,7 +255,7 @@ fn check_name_and_namespace(request: &Object, namespace: &str, name: &str) -> Re
     Ok(())
 }
 
-/// A resource whose objects tokens name.
+/// A resource whose objects tokens refer to.
 #[derive(Clone, Copy)]
 pub(super) struct TokenResource {
     plural: &'static str,
@@ -274,7 +275,7 @@ impl TokenResource {
         }
     }
 
-    /// The key of an object; its namespace is empty if the resource has none.
+    /// The store key of an object; `namespace` is empty for a cluster-scoped resource.
     pub(super) fn object_key(self, namespace: &str, name: &str) -> String {
         let prefix = self.key_prefix;
         match namespace {
@@ -304,7 +305,7 @@ fn find(
     })
 }
 
-/// Binds a token to an object, which must be there.
+/// Binds a token to an existing object.
 fn bind_to_object(
     state: &Snapshot,
     target: &BoundObjectRef,
@@ -393,7 +394,7 @@ fn token_request_resource() -> ResourceName<'static> {
     }
 }
 
-/// What a token request is.
+/// The descriptor of TokenRequest.
 pub(crate) fn token_request_kind() -> &'static Arc<ServedResource> {
     static KIND: OnceLock<Arc<ServedResource>> = OnceLock::new();
     KIND.get_or_init(|| Arc::new(ServedResource::new(optik_catalog::token_request(), None)))

@@ -1,9 +1,9 @@
-//! Which tokens of service accounts are believed: those that we signed, while the account
-//! and what else they are bound to are there.
+//! Authenticates service account tokens: a token is valid if this server's keys signed it and its
+//! service account and bound objects exist.
 //!
-//! A signature is checked once; after that a token is known by its digest. Whether what it
-//! is bound to is still there is asked every time: of an object that has not changed since
-//! it was looked at, only the revision is compared.
+//! A signature is verified once; the verified token is cached by its digest. Bound objects are
+//! checked on every use: for an object that is unchanged since the last check, only the revision is
+//! compared.
 
 use crate::auth::service_account_tokens::{
     NODES, PODS, SECRETS, SERVICE_ACCOUNTS, ServiceAccountTokens,
@@ -17,25 +17,25 @@ use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// How many tokens are known before all are forgotten.
+/// Number of cached tokens at which the cache is cleared.
 const CACHED_TOKENS_MAX: usize = 10_000;
-/// How long what is bound to an object is believed after the time at which that object was
-/// to be gone, so that it can clean up.
+/// How long a token stays valid after the deletion deadline of a bound object, so that its
+/// holder can clean up.
 const DELETED_OBJECT_GRACE_SECONDS: i64 = 60;
 const EXTRA_PREFIX: &str = "authentication.kubernetes.io/";
 
-/// Tokens whose signature was right, by digest.
+/// Tokens with a verified signature, by digest.
 #[derive(Default)]
 pub(super) struct TokenCache(RwLock<BTreeMap<[u8; 32], Arc<VerifiedToken>>>);
 
-/// Such a token.
+/// A token with a verified signature.
 pub(super) struct VerifiedToken {
     user: Arc<User>,
     claims: JwtClaims,
     bound_objects: Vec<BoundObject>,
 }
 
-/// An object that must be there.
+/// An object that must exist for the token to be valid.
 struct BoundObject {
     kind: BoundObjectKind,
     key: String,
@@ -45,11 +45,11 @@ struct BoundObject {
     last_state: Mutex<BoundObjectState>,
 }
 
-/// The object as it was when it was last looked at.
+/// The state of a bound object at the last check.
 #[derive(Clone, Copy)]
 struct BoundObjectState {
     revision: Revision,
-    /// When it was to be gone, if it has been deleted.
+    /// The end of its grace period, if it is being deleted.
     deletion_deadline: Option<i64>,
 }
 
@@ -61,7 +61,7 @@ enum BoundObjectKind {
     Node,
 }
 
-/// Why a token is not accepted, as reviews tell it.
+/// Why a token is not accepted, as TokenReviews report it.
 pub(crate) type TokenRejection = String;
 
 impl TokenCache {
@@ -80,12 +80,12 @@ impl TokenCache {
 }
 
 impl ServiceAccountTokens {
-    /// Whether the token looks like one of ours.
+    /// Whether the token names this server as its issuer; nothing is verified.
     pub(crate) fn has_own_issuer(&self, token: &[u8]) -> bool {
         jwt::has_issuer(token, &self.options.issuer)
     }
 
-    /// Whose token it is, and which of these audiences it is for.
+    /// The user of a token, and which of the given audiences it is for.
     pub(crate) fn authenticate(
         &self,
         token: &[u8],
@@ -106,7 +106,7 @@ impl ServiceAccountTokens {
         Ok((Arc::clone(&known.user), fits))
     }
 
-    /// The token, if we signed it.
+    /// Verifies the signature of a token, or finds the token in the cache.
     pub(super) fn verify_signature(&self, token: &[u8]) -> Result<Arc<VerifiedToken>, JwtError> {
         let digest: [u8; 32] = Sha256::digest(token).into();
         if let Some(known) = self.token_cache.find(&digest) {
@@ -122,7 +122,7 @@ impl ServiceAccountTokens {
         Ok(known)
     }
 
-    /// Whether it is within its time, and everything is there.
+    /// Checks the lifetime of a token and that its bound objects exist.
     pub(super) fn check_still_valid(&self, known: &VerifiedToken) -> Result<(), TokenRejection> {
         let now = self.now();
         let timely = known.claims.check_times(now);
@@ -199,7 +199,7 @@ fn invalidated_token() -> TokenRejection {
     "service account token has been invalidated".into()
 }
 
-/// What must be there for a token to be believed. The node of a pod is only told.
+/// The objects that a token is bound to. The node of a pod-bound token is informational only.
 fn bound_objects(kubernetes: &KubernetesClaims) -> Vec<BoundObject> {
     let of_pod = kubernetes.pod.is_some();
     let bound = [

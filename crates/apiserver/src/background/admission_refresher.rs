@@ -1,4 +1,4 @@
-//! The task that keeps admission what the stored configurations say.
+//! Background task that recompiles the admission configuration when stored objects change.
 
 use crate::admission::policies;
 use crate::admission::webhooks::{MUTATING_DIRECTORY, VALIDATING_DIRECTORY};
@@ -6,8 +6,7 @@ use crate::background::refresher::run_refresh;
 use crate::server::ApiServer;
 use optik_store::{Snapshot, Store};
 
-/// Follows the configurations of admission for as long as it is polled, or until the
-/// store stops.
+/// Follows the stored admission configuration until it is dropped or the store stops.
 pub async fn run_admission_refresh(api: ApiServer, store: Store) {
     let directories = [
         &[MUTATING_DIRECTORY, VALIDATING_DIRECTORY],

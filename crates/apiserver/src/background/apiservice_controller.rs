@@ -1,8 +1,8 @@
-//! `APIService` objects: one for each version of each group that is served.
+//! Controller that maintains one `APIService` object per served group and version.
 //!
-//! Nothing here depends on them: they tell clients what there is. Those of built-in
-//! groups are made when the server starts, and left alone after that; those of custom
-//! kinds come and go with their definitions.
+//! Nothing in the server depends on these objects; they inform clients. Those of built-in groups
+//! are created at start and left alone afterwards; those of CRD groups are created and deleted with
+//! their CRDs.
 
 use crate::registry::served_resource::{ResourceRegistry, parse_stored};
 use crate::request::http_types::{ApiRequest, ResponseBody, User};
@@ -21,12 +21,12 @@ use std::sync::Arc;
 const DIRECTORY: &str = key_prefix("apiregistration.k8s.io", "apiservices");
 const PATH: &str = "/apis/apiregistration.k8s.io/v1/apiservices";
 const AUTOMANAGED_LABEL: &str = "kube-aggregator.kubernetes.io/automanaged";
-/// The group that describes all others is not among them.
+/// The `apiregistration.k8s.io` group itself gets no `APIService`.
 const APIREGISTRATION_GROUP: &str = "apiregistration.k8s.io";
-/// How many are written at a time: together they share the store's syncs.
+/// Maximum number of concurrent writes: concurrent writes share the store's fsyncs.
 const CONCURRENT_WRITES_MAX: usize = 32;
 
-/// The least priority of built-in groups; what is not named has that of a custom group.
+/// Minimum priority of built-in groups; a group not listed has the priority of a CRD group.
 const GROUP_PRIORITIES: &[(&str, u32)] = &[
     ("", 18000),
     ("apps", 17800),
@@ -52,7 +52,7 @@ const GROUP_PRIORITIES: &[(&str, u32)] = &[
     ("storagemigration.k8s.io", 16000),
 ];
 
-/// Versions whose priority is not that of a first stable version.
+/// Versions whose priority differs from that of a first stable version.
 const VERSION_PRIORITIES: &[(&str, &str, u32)] = &[
     ("", "v1", 1),
     ("autoscaling", "v2", 30),
@@ -60,7 +60,7 @@ const VERSION_PRIORITIES: &[(&str, &str, u32)] = &[
     ("resource.k8s.io", "v1", 21),
 ];
 
-/// What a client finds in a new object that names no service: what is served here is
+/// Prepares a new `APIService`. One that names no service is served locally and is marked
 /// available.
 pub(crate) fn prepare_for_create(object: &mut Object, now: Timestamp) {
     let spec = object.get("spec");
@@ -76,14 +76,13 @@ pub(crate) fn prepare_for_create(object: &mut Object, now: Timestamp) {
     object.members_mut().insert("status".into(), status);
 }
 
-/// Makes those of the kinds that are served now.
+/// Creates the `APIService` objects of the kinds that are served now.
 pub async fn create_api_services(api: &ApiServer, store: &Store) {
     let kinds = Arc::clone(&api.watch_registry().borrow());
     reconcile(api, store, &kinds, ReconcileScope::AllGroups).await;
 }
 
-/// Follows the kinds that are served for as long as it is polled, or until the store
-/// stops.
+/// Runs the `APIService` controller until it is dropped or the store stops.
 pub async fn run_apiservice_controller(api: ApiServer, store: Store) {
     let mut kinds = api.watch_registry();
     kinds.mark_unchanged();
@@ -112,15 +111,15 @@ pub async fn run_apiservice_controller(api: ApiServer, store: Store) {
     }
 }
 
-/// When it is looked at what is missing.
+/// When a reconciliation runs, and so which groups it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReconcileScope {
-    /// The server starts: built-in groups, too.
+    /// At server start: built-in groups are included.
     AllGroups,
     CustomGroups,
 }
 
-/// Makes what is missing and removes what is no longer served. False if something is left.
+/// Creates missing objects and deletes those no longer served. Returns false if work is left.
 async fn reconcile(
     api: &ApiServer,
     store: &Store,
@@ -148,7 +147,7 @@ async fn reconcile(
     answers.all(std::future::ready).await
 }
 
-/// The objects that there should be, by name.
+/// The desired `APIService` objects, by name.
 fn desired_api_services(kinds: &ResourceRegistry) -> BTreeMap<String, Object> {
     let mut wanted = BTreeMap::new();
     for kind in &kinds.all {
@@ -191,7 +190,7 @@ fn automanaged_value(object: &Object) -> Option<&str> {
     object.label(AUTOMANAGED_LABEL)
 }
 
-/// Those we made for definitions that are gone.
+/// `APIService` objects created by this controller for CRDs that no longer exist.
 fn stale_api_services(state: &Snapshot, wanted: &BTreeMap<String, Object>) -> Vec<String> {
     let entries = state.entries(&KeyRange::prefix(DIRECTORY));
     let objects = entries.filter_map(|stored| parse_stored(stored.value()).ok());
@@ -220,7 +219,7 @@ async fn send(api: &ApiServer, request: ApiRequest) -> bool {
     let info = Arc::clone(&request.info);
     let response = api.handle_without_admission(request).await;
     match response.status.as_u16() {
-        // Another server on the same store was faster.
+        // 404 and 409: another server on the same store was faster.
         200..=299 | 404 | 409 => true,
         _ => {
             if let ResponseBody::Whole(text) = &response.body {

@@ -1,18 +1,18 @@
-//! The task that keeps kinds what the stored definitions say.
+//! Controller that keeps the resource registry up to date with the stored
+//! CustomResourceDefinitions.
 //!
-//! Every change of a definition, by this server or another one, comes through a watch
-//! of the store. It is compiled, the new kinds are published, and then the definition
-//! is granted its names.
+//! Every change of a CRD, by this server or another one, arrives through a store watch. The CRD is
+//! compiled, the new kinds are published, and then the CRD's names are accepted in its status.
 
 use crate::registry::crd::CRD_DIRECTORY;
 use crate::server::ApiServer;
 use optik_control_loop::{ControlLoop, Outcome, Step};
 use optik_store::{KeyRange, Store};
 
-/// Follows the definitions for as long as it is polled, or until the store stops.
+/// Runs the CRD controller until it is dropped or the store stops.
 pub async fn run_crd_controller(api: ApiServer, store: Store) {
     let mut control = ControlLoop::new(&store, [KeyRange::prefix(CRD_DIRECTORY)]);
-    // What has gathered is published together.
+    // Pending changes are published together.
     let mut changes = Vec::new();
     while let Some(step) = control.next().await {
         match step {

@@ -1,4 +1,4 @@
-//! Run loops beside requests: CRDs, APIServices, refreshed configurations.
+//! Background loops: CRD controller, APIService controller, refreshers of compiled configuration.
 
 pub(crate) mod admission_refresher;
 pub(crate) mod apiservice_controller;

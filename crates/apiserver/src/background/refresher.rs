@@ -1,13 +1,14 @@
-//! Keeps what is compiled what the stored objects say, whoever writes them.
+//! Keeps compiled configuration up to date with the stored objects, including writes of other
+//! servers.
 //!
-//! What this server writes is in force before its write is answered; this is for what
-//! others write.
+//! A write of this server takes effect before its response is sent; this loop covers writes of
+//! others.
 
 use optik_control_loop::{Outcome, reconcile_on_change};
 use optik_store::{Snapshot, Store};
 use std::future::ready;
 
-/// Catches up with some directories for as long as it is polled, or until the store stops.
+/// Calls `catch_up` on changes of some directories, until it is dropped or the store stops.
 pub(crate) async fn run_refresh(store: &Store, directories: &[&str], catch_up: impl Fn(&Snapshot)) {
     let refresh = || {
         catch_up(&store.snapshot());

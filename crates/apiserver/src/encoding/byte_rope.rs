@@ -1,6 +1,7 @@
-//! A piece of an answer, which may lie in several places.
+//! Rope of response bytes made of several chunks.
 //!
-//! What is stored is sent from where it lies; only what stands between is written.
+//! Stored bytes are sent from where they lie, without a copy; only the bytes between them are
+//! written.
 
 use bytes::{Buf, Bytes};
 use optik_store::Version;
@@ -8,7 +9,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes to send, one after the other.
+/// A sequence of bytes to send.
 #[derive(Clone, Debug)]
 pub struct ByteRope(RopeInner);
 
@@ -18,16 +19,16 @@ enum RopeInner {
     Chunked(ChunkedRope),
 }
 
-/// What is written, and between it what is stored.
+/// Written bytes with stored versions between them.
 #[derive(Clone, Debug)]
 struct ChunkedRope {
     written: Bytes,
     chunks: Vec<RopeChunk>,
-    /// The first that is not sent whole.
+    /// The first chunk that is not completely sent.
     next: usize,
-    /// How much of that one is sent.
+    /// How many bytes of that chunk are sent.
     sent: usize,
-    /// How many bytes are left in all.
+    /// Total number of bytes left.
     left: usize,
 }
 
@@ -47,7 +48,7 @@ impl RopeChunk {
 }
 
 impl ByteRope {
-    /// What is left, in order.
+    /// The remaining chunks, in order.
     pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         let (one, many) = match &self.0 {
             RopeInner::Contiguous(bytes) => (Some(&bytes[..]), None),
@@ -56,7 +57,7 @@ impl ByteRope {
         one.into_iter().chain(many.into_iter().flatten())
     }
 
-    /// In one place: a copy, if it lies in several.
+    /// The bytes as one buffer: a copy if they lie in several chunks.
     #[must_use]
     pub fn into_bytes(mut self) -> Bytes {
         let all = self.remaining();
@@ -140,27 +141,27 @@ impl ChunkedRope {
                 return;
             }
             self.sent -= length;
-            // What was sent is let go of.
+            // A chunk that was sent is released.
             *part = RopeChunk::Written(0..0);
             self.next += 1;
         }
     }
 }
 
-/// A piece that is being put together.
+/// Builds a [`ByteRope`].
 #[derive(Debug, Default)]
 pub(crate) struct RopeBuilder {
-    /// Everything that is written, wherever it stands.
+    /// All written bytes, of all chunks.
     written: Vec<u8>,
-    /// How much of that stands before what was laid last.
+    /// The offset in `written` at which the open chunk starts.
     chunk_start: usize,
     chunks: Vec<RopeChunk>,
-    /// How many bytes lie elsewhere.
+    /// The number of bytes in stored chunks.
     stored_bytes: usize,
 }
 
 impl RopeBuilder {
-    /// So much will be written.
+    /// A builder with room for `bytes` written bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         Self {
             written: Vec::with_capacity(bytes),
@@ -168,18 +169,18 @@ impl RopeBuilder {
         }
     }
 
-    /// To write at the end.
+    /// The buffer to append to.
     pub(crate) fn written(&mut self) -> &mut Vec<u8> {
         &mut self.written
     }
 
-    /// Takes back what was written from there on.
+    /// Removes what was written after that offset.
     pub(crate) fn truncate(&mut self, written: usize) {
         debug_assert!(self.chunk_start <= written, "something was laid behind it");
         self.written.truncate(written);
     }
 
-    /// Adds what is stored, from there on.
+    /// Appends a stored version's bytes, beginning at offset `from`.
     pub(crate) fn append_stored(&mut self, version: &Arc<Version>, from: usize) {
         let length = version.value().len() - from;
         if length == 0 {
@@ -193,7 +194,7 @@ impl RopeBuilder {
         });
     }
 
-    /// Makes a part of what was written since the last.
+    /// Closes the open chunk of written bytes.
     fn close_chunk(&mut self) {
         let end = self.written.len();
         if self.chunk_start < end {
@@ -258,7 +259,7 @@ mod tests {
         assert_eq!(&piece.into_bytes()[..], b"abcdefghij");
     }
 
-    /// However much of it is taken at a time.
+    /// Holds for every step size.
     #[tokio::test]
     async fn byte_rope_advances_across_chunks_at_any_step() {
         let whole = sheaf().await;
@@ -287,7 +288,7 @@ mod tests {
         assert!(!piece.has_remaining());
     }
 
-    /// Nobody keeps an object alive that has been sent.
+    /// An object that has been sent is not kept alive by the rope.
     #[tokio::test]
     async fn byte_rope_releases_sent_objects() {
         let [long] = &stored(&["long"]).await[..] else {

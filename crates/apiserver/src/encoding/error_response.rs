@@ -1,4 +1,4 @@
-//! Answers that are no objects: refusals, and documents about the server.
+//! Encodes responses that are not objects: errors (`Status`) and non-resource documents.
 
 use crate::encoding::representation::Encoding;
 use crate::encoding::serializer::{encode_document, encode_status};
@@ -7,7 +7,7 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderValue, StatusCode};
 use optik_object::{Status, Tape, Value};
 
-/// A refusal in an encoding that the client reads.
+/// An error response in an encoding that the client accepts.
 pub(crate) fn error_response(status: &Status, encoding: Encoding) -> ApiResponse {
     let code = StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = ApiResponse::json(code, encode_status(encoding, status));
@@ -20,7 +20,7 @@ pub(crate) fn error_response(status: &Status, encoding: Encoding) -> ApiResponse
     response
 }
 
-/// A document about the server.
+/// A non-resource document in the given encoding.
 pub(crate) fn document_response(value: &Value, encoding: Encoding) -> Result<ApiResponse, Status> {
     let json = optik_object::to_bytes(value);
     let mut tape = Tape::default();

@@ -1,4 +1,4 @@
-//! Lists, written while they are read.
+//! Encodes lists item by item, while they are read from the store.
 
 use crate::encoding::representation::{Encoding, Representation, Transform};
 use crate::encoding::serializer::{SerializeError, SerializerContext, now};
@@ -8,7 +8,7 @@ use optik_object::protobuf::Envelope;
 use optik_object::{Tape, Timestamp};
 use optik_platform::Clock;
 
-/// What a list is written with, if not as it is stored.
+/// Encodes a list whose representation differs from the stored form.
 pub(crate) struct ListEncoder {
     representation: Representation,
     now: Timestamp,
@@ -22,13 +22,13 @@ impl Clone for ListEncoder {
     }
 }
 
-/// What stands between what was written before and the next items.
+/// The separator between items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Separation {
     None,
-    /// A line break, before the very first.
+    /// A line break before the first item.
     BeforeFirst,
-    /// A comma, before all but the first.
+    /// A comma before all items but the first.
     Between,
 }
 
@@ -41,7 +41,7 @@ impl Separation {
         }
     }
 
-    /// What stands before the item with this number.
+    /// The separator before the item with this index.
     pub(crate) fn before(self, number: u64) -> Option<u8> {
         let stands = match self {
             Self::None | Self::BeforeFirst => number == 0,
@@ -52,7 +52,7 @@ impl Separation {
 }
 
 impl ListEncoder {
-    /// `None`: none is needed.
+    /// `None` for the stored form, which needs no encoder.
     pub(crate) fn for_representation(form: Representation, clock: &dyn Clock) -> Option<Self> {
         (!form.is_stored_form()).then(|| Self::new(form, now(clock)))
     }
@@ -74,7 +74,7 @@ impl ListEncoder {
         }
     }
 
-    /// Whether how long the items are must be known before the first one.
+    /// Whether the total length of the items must be known before the first one.
     pub(crate) fn needs_length(&self) -> bool {
         self.representation.encoding == Encoding::Protobuf
     }
@@ -88,13 +88,13 @@ impl ListEncoder {
         self.context(kind).separation()
     }
 
-    /// Everything before the first item; `metadata`: of the list, as JSON; `items`: how
-    /// many bytes they take.
+    /// Everything before the first item. `metadata`: of the list, as JSON; `items`: the length of
+    /// all items in bytes.
     pub(crate) fn begin(&self, kind: &ServedResource, metadata: &str, items: usize) -> Vec<u8> {
         self.context(kind).begin_list(metadata.as_bytes(), items)
     }
 
-    /// One item. What cannot be written leaves nothing.
+    /// Encodes one item. If that fails nothing is appended.
     pub(crate) fn item(
         &mut self,
         kind: &ServedResource,
@@ -109,14 +109,14 @@ impl ListEncoder {
         canvas.item(view, out)
     }
 
-    /// What follows the last one.
+    /// Everything after the last item.
     pub(crate) fn end(&self, kind: &ServedResource, metadata: &str, items: u64) -> Vec<u8> {
         self.context(kind).end_list(metadata.as_bytes(), items)
     }
 }
 
 impl SerializerContext<'_> {
-    /// What a list is called.
+    /// The apiVersion and kind of the list.
     fn list_type(self) -> (String, String) {
         match self.representation.transform {
             Transform::Object => (
@@ -198,7 +198,7 @@ impl SerializerContext<'_> {
     }
 }
 
-/// A member of a document, as YAML.
+/// One member of a document, as YAML.
 fn yaml_member(name: &str, json: &[u8]) -> String {
     let mut tape = Tape::default();
     let value = tape.read(json).and_then(|view| view.to_value());
@@ -207,7 +207,7 @@ fn yaml_member(name: &str, json: &[u8]) -> String {
     optik_object::yaml::write(&members.into())
 }
 
-/// The list's message without its items.
+/// The protobuf message of the list without its items.
 fn list_metadata(version: &str, kind: &str, metadata: &[u8]) -> Vec<u8> {
     let json = [br#"{"metadata":"#, metadata, b"}"].concat();
     let mut tape = Tape::default();

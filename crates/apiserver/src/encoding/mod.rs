@@ -1,4 +1,4 @@
-//! From stored bytes to responses: representations, tables, lists, errors.
+//! Encoding of stored bytes as responses: representations, serializer, tables, lists, errors.
 
 pub(crate) mod byte_rope;
 pub(crate) mod encode_pool;

@@ -1,9 +1,10 @@
-//! The form of an answer: how it is written down, and how much of an object it shows.
+//! The representation of a response: its encoding (serializer) and its transform (whole object,
+//! table, metadata only).
 //!
-//! Handlers make JSON, the bytes that are stored. [`Representation`] is what the client asked for
-//! instead, and this module the only place that knows how one becomes the other: for
-//! an object ([`Serializer::answer`]), a list while it is written ([`ListEncoder`]), an event of a
-//! watch ([`Serializer::event`]) and a refusal ([`refusal()`]).
+//! Handlers produce JSON, the stored bytes. [`Representation`] is what the client negotiated
+//! instead. This module is the only one that knows how to get from one to the other, for an object
+//! (`Serializer::serialize`), a list while it is written (`ListEncoder`), a watch event
+//! (`Serializer::serialize_event`) and an error (`error_response`).
 
 pub(crate) use crate::encoding::error_response::{document_response, error_response};
 pub(crate) use crate::encoding::list_encoder::{ListEncoder, Separation};
@@ -13,7 +14,7 @@ use crate::registry::served_resource::ServedResource;
 use http::HeaderValue;
 use optik_object::Status;
 
-/// How an answer is written down.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     #[default]
@@ -22,12 +23,12 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// How much of an object it shows.
+/// How much of an object a response shows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Transform {
     #[default]
     Object,
-    /// PartialObjectMetadata. `of_list`: the client named the list type, not that of its items.
+    /// PartialObjectMetadata. `of_list`: the client named the list type, not the item type.
     PartialMetadata { version: MetaVersion, of_list: bool },
     Table {
         version: MetaVersion,
@@ -35,7 +36,7 @@ pub(crate) enum Transform {
     },
 }
 
-/// What a row of a table has of its object, beside the cells.
+/// What a table row includes of its object besides the cells (`includeObject`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum IncludeObject {
     None,
@@ -66,12 +67,12 @@ pub(crate) struct Representation {
 }
 
 impl Representation {
-    /// Whether it is what handlers make anyway.
+    /// Whether handlers produce this representation already.
     pub(crate) fn is_stored_form(self) -> bool {
         self == Self::default()
     }
 
-    /// A small number that tells forms apart, mostly.
+    /// A small number that mostly distinguishes representations.
     pub(crate) fn cache_hash(self) -> usize {
         let encoding = match self.encoding {
             Encoding::Json => 0,
@@ -96,7 +97,7 @@ impl Encoding {
         })
     }
 
-    /// Of a watch.
+    /// The content type of a watch.
     pub(crate) fn stream_type(self) -> HeaderValue {
         match self {
             Self::Protobuf => {
@@ -107,7 +108,7 @@ impl Encoding {
     }
 }
 
-/// Whether a list has this form.
+/// Rejects a transform that lists do not have.
 pub(crate) fn check_list_transform(
     form: Representation,
     kind: &ServedResource,

@@ -1,4 +1,4 @@
-//! From the JSON that is stored to what the client asked for.
+//! The serializer: converts stored JSON to the representation the client negotiated.
 
 use crate::encoding::representation::{
     Encoding, IncludeObject, MetaVersion, Representation, Transform,
@@ -11,16 +11,16 @@ use optik_object::{JsonView, Status, Tape, Timestamp};
 use optik_platform::Clock;
 use optik_table::RowWriter;
 
-/// Brings objects of a kind into a form.
+/// Converts objects of a kind to a representation.
 pub(crate) struct Serializer<'a> {
     representation: Representation,
     kind: &'a ServedResource,
-    /// Ages are counted up to here.
+    /// The time from which ages are computed.
     now: Timestamp,
     tape: &'a mut Tape,
 }
 
-/// Why an object has no such form.
+/// Why an object has no such representation.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SerializeError {
     #[error(transparent)]
@@ -44,8 +44,8 @@ impl<'a> Serializer<'a> {
         }
     }
 
-    /// A whole answer: an object, a list, or a `Status`, which looks the same in every
-    /// form.
+    /// Serializes a complete response: an object, a list, or a `Status`, which is not affected by
+    /// the transform.
     pub(crate) fn serialize(&mut self, json: &[u8]) -> Result<Bytes, Status> {
         let (form, kind, now) = (self.representation, self.kind, self.now);
         let view = self
@@ -77,7 +77,7 @@ impl<'a> Serializer<'a> {
         painted.map_err(|error| encoding_failed(&error))
     }
 
-    /// An event of a watch. `first`: nothing has been said about columns yet.
+    /// Serializes a watch event. `first`: the column definitions have not been sent yet.
     pub(crate) fn serialize_event(
         &mut self,
         event_type: &str,
@@ -108,7 +108,7 @@ pub(super) fn now(clock: &dyn Clock) -> Timestamp {
     Timestamp::from_millis(i64::try_from(clock.wall().0).unwrap_or(i64::MAX))
 }
 
-/// Something that went wrong with what we stored ourselves.
+/// The error for a stored object that cannot be encoded.
 fn encoding_failed(error: &dyn std::fmt::Display) -> Status {
     tracing::error!("cannot encode stored object as requested: {error}");
     Status::internal(&format!(
@@ -116,7 +116,7 @@ fn encoding_failed(error: &dyn std::fmt::Display) -> Status {
     ))
 }
 
-/// The error event of a watch, or an answer that is no object of the kind.
+/// Encodes a `Status`: the error event of a watch, or an error response.
 pub(crate) fn encode_status(encoding: Encoding, status: &Status) -> Vec<u8> {
     let json = status.to_json();
     let mut tape = Tape::default();
@@ -128,7 +128,7 @@ pub(crate) fn encode_status(encoding: Encoding, status: &Status) -> Vec<u8> {
     }
 }
 
-/// A document that every form shows whole.
+/// Encodes a document that no transform affects.
 pub(super) fn encode_document(
     encoding: Encoding,
     view: JsonView<'_>,
@@ -154,7 +154,7 @@ pub(super) fn encode_document(
     }
 }
 
-/// The metadata of a list cannot be that of an object.
+/// Rejects transforms that do not apply: list metadata cannot be object metadata.
 pub(super) fn check_transform(
     look: Transform,
     kind: &ServedResource,
@@ -180,7 +180,7 @@ pub(super) fn check_transform(
     }
 }
 
-/// What does not change from object to object.
+/// The parts of the serializer that are constant across objects.
 #[derive(Clone, Copy)]
 pub(super) struct SerializerContext<'a> {
     pub(super) representation: Representation,
@@ -198,7 +198,7 @@ impl SerializerContext<'_> {
         self.finish(out)
     }
 
-    /// A list that is there already: what a delete of many answers.
+    /// A list that is complete already: the response of a deletecollection.
     fn list(self, view: JsonView<'_>) -> Result<Bytes, SerializeError> {
         let metadata = view
             .get("metadata")
@@ -240,7 +240,7 @@ impl SerializerContext<'_> {
         Ok(bytes?)
     }
 
-    /// An object as JSON of the look.
+    /// An object as JSON with the transform applied.
     fn json(self, view: JsonView<'_>, with_columns: bool, out: &mut Vec<u8>) {
         match self.representation.transform {
             Transform::Object => out.extend_from_slice(view.raw_json()),
@@ -364,7 +364,7 @@ impl SerializerContext<'_> {
     }
 }
 
-/// The field of every list that has its items; a test says so.
+/// The field number of `items` in every list message; a test verifies it.
 const PROTOBUF_ITEMS_FIELD: u32 = 2;
 
 fn write_metadata(view: JsonView<'_>, version: MetaVersion, out: &mut Vec<u8>) {

@@ -1,7 +1,7 @@
-//! What would need a node: the log of a container, a shell in it, a port of a pod.
+//! Connect subresources: container logs, exec, attach, port forwarding and proxy.
 //!
-//! Nothing runs here. As far as the API server alone can answer, it does, as upstream;
-//! where it would have to ask a node, it says that there is none.
+//! There are no nodes. Requests are validated and refused as upstream does it, as far as the API
+//! server alone can; where a kubelet would be called, the response says that there is no node.
 
 use crate::handlers::get::{GetView, ObjectName, get};
 use crate::registry::served_resource::ServedResource;
@@ -13,7 +13,7 @@ use optik_catalog::ConnectTarget;
 use optik_object::Status;
 use serde_json::Value;
 
-/// The kinds of containers a pod has, in the order in which they are told.
+/// The container lists of a pod spec, in the order in which messages name them.
 const CONTAINERS: [&str; 3] = ["initContainers", "containers", "ephemeralContainers"];
 
 pub(crate) async fn connect(

@@ -1,4 +1,4 @@
-//! What is served, told to clients (WIRE §1.3 to WIRE §1.5).
+//! Discovery documents: API groups, versions and resources (WIRE §1.3 to WIRE §1.5).
 
 use crate::registry::served_resource::{ResourceRegistry, ServedResource};
 use base64::Engine;
@@ -23,7 +23,7 @@ fn groups(kinds: &ResourceRegistry) -> Vec<(&str, Vec<&str>)> {
     let mut groups: Vec<(&str, Vec<&str>)> = Vec::new();
     for kind in &kinds.all {
         let (group, version) = (&*kind.resource.group, &*kind.resource.version);
-        // Those of a group mostly stand together.
+        // The kinds of a group mostly stand next to each other.
         let last = groups.last().is_some_and(|(name, _)| *name == group);
         let found = if last {
             groups.last_mut()
@@ -121,7 +121,7 @@ fn resource_entry(kind: &ServedResource) -> Value {
     entry
 }
 
-/// Tells clients whether the form that objects are kept in has changed.
+/// The `storageVersionHash` of a resource: it changes with the storage version of its kind.
 fn storage_version_hash(kind: &ServedResource) -> String {
     let (version, name) = kind.stored_type();
     let version = kind
@@ -157,14 +157,14 @@ fn names(verbs: impl Iterator<Item = Verb>) -> Vec<&'static str> {
     verbs.map(Verb::as_str).collect()
 }
 
-/// Which groups an aggregated document is about.
+/// Which groups an aggregated discovery document covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DiscoveryRoot {
     Api,
     Apis,
 }
 
-/// `/api` and `/apis` in one document each.
+/// The aggregated discovery document of `/api` or of `/apis`.
 pub(crate) fn aggregated(kinds: &ResourceRegistry, part: DiscoveryRoot) -> Value {
     let groups = groups(kinds);
     let wanted = groups
@@ -230,8 +230,8 @@ fn aggregated_resource(kind: &ServedResource) -> Value {
     entry
 }
 
-/// What is answered with. Built-in kinds leave out group and version where they are the
-/// endpoint's, custom ones do not.
+/// The `responseKind` of a resource. Built-in kinds omit group and version where they equal those
+/// of the endpoint; custom kinds do not.
 fn response_kind(kind: &ServedResource, sub: Option<&ResponseKind>) -> Value {
     let resource = &kind.resource;
     let (group, version, name) = match sub {

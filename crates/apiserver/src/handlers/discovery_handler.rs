@@ -1,4 +1,4 @@
-//! Documents about the server itself: the paths there are, and the kinds behind them.
+//! Handler of discovery requests and of the root path; includes content negotiation.
 
 use crate::encoding::representation::{self, Encoding};
 use crate::handlers::discovery::{self, DiscoveryRoot as DiscoveryPart};
@@ -13,7 +13,7 @@ const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGrou
 const AGGREGATED_PROTOBUF: &str =
     "application/vnd.kubernetes.protobuf;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// As JSON, in one line.
+/// A document as one line of JSON.
 pub(crate) fn json_line(value: &Value) -> Vec<u8> {
     let mut line = optik_object::to_bytes(value);
     line.push(b'\n');
@@ -24,7 +24,7 @@ fn json_document(value: &Value) -> ApiResponse {
     ApiResponse::json(StatusCode::OK, json_line(value))
 }
 
-/// A document about the server, in what the client reads.
+/// A discovery document in the media type that the client accepts.
 pub(crate) fn negotiated_document(
     request: &ApiRequest,
     value: &Value,
@@ -32,7 +32,7 @@ pub(crate) fn negotiated_document(
     representation::document_response(value, negotiation::negotiate_document(&request.headers)?)
 }
 
-/// `/`: the paths there are.
+/// `/`: the list of served paths.
 pub(crate) fn root_paths(kinds: &ResourceRegistry) -> ApiResponse {
     let mut paths: Vec<String> = [
         "/.well-known/openid-configuration",
@@ -91,7 +91,7 @@ pub(crate) fn discovery_root(
     Err(Status::not_acceptable(negotiation::TYPES))
 }
 
-/// The aggregated form, which clients revalidate.
+/// Aggregated discovery with an entity tag, by which clients revalidate.
 fn aggregated_discovery(
     request: &ApiRequest,
     value: &Value,

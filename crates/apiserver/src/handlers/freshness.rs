@@ -1,4 +1,4 @@
-//! Snapshots as new as a request asks for.
+//! Snapshots at least as new as the resourceVersion of a request.
 
 use crate::registry::served_resource::ServedResource;
 use crate::request::list_options::Freshness;
@@ -7,17 +7,17 @@ use optik_object::Status;
 use optik_store::{Revision, Snapshot, Store};
 use std::time::Duration;
 
-/// How long a read waits for a revision that is not there yet.
+/// How long a read waits for a revision that is not committed yet.
 const FUTURE_WAIT_MAX: Duration = Duration::from_secs(3);
 
-/// Whether a read may wait for the future.
+/// Whether a read waits for a revision that is not committed yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitPolicy {
-    /// As a cache does that will be told.
+    /// Waits, as upstream's watch cache does.
     Wait,
-    /// As a store does that knows.
+    /// Fails at once, as upstream's reads from etcd do.
     Fail,
-    /// The same, for a watch, which is told to come back.
+    /// As `Fail`, with an error that asks the client of a watch to retry.
     FailRetriable,
 }
 
@@ -43,7 +43,7 @@ pub(crate) async fn snapshot(
     }
 }
 
-/// A state at `revision` or later; `CONC-T1` if it does not come.
+/// A snapshot at `revision` or later; `CONC-T1` if that revision does not come in time.
 pub(crate) async fn wait_until_fresh(
     store: &Store,
     revision: Revision,

@@ -1,4 +1,4 @@
-//! One object.
+//! The `get` verb: reads one object.
 
 use crate::handlers::freshness::{WaitPolicy, wait_until_fresh};
 use crate::registry::crd::webhook_conversion::read_stored_one_as;
@@ -12,14 +12,14 @@ use optik_object::{
 };
 use optik_store::{Revision, Snapshot};
 
-/// Which object of a kind.
+/// Namespace and name of an object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ObjectName<'a> {
     pub(crate) namespace: Option<&'a str>,
     pub(crate) name: &'a str,
 }
 
-/// CONC §3.1
+/// Reads one object (CONC §3.1).
 pub(crate) async fn get(
     outside: &WebhookClient,
     kind: &ServedResource,
@@ -50,11 +50,11 @@ pub(crate) async fn get(
     render(outside, &snapshot, kind, object, shape).await
 }
 
-/// What is shown of an object.
+/// Which representation of an object is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum GetView {
     Object,
-    /// The view of its replicas.
+    /// The `Scale` subresource.
     Scale,
 }
 
@@ -84,5 +84,5 @@ async fn render(
     Ok(out.into())
 }
 
-/// What the revision and the final newline add, so that one allocation is enough.
+/// Bytes added by the resourceVersion and the final newline; with them one allocation is enough.
 pub(crate) const SPLICE_BYTES: usize = 64;

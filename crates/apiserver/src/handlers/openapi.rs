@@ -1,4 +1,4 @@
-//! The API described for clients, with what lets them keep a description (WIRE §2).
+//! OpenAPI v2 and v3 documents, with the headers that let clients cache them (WIRE §2).
 
 use crate::registry::served_resource::{ResourceRegistry, ServedResource};
 use crate::request::http_types::{ApiRequest, ApiResponse};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use tokio::task::spawn_blocking;
 
 const JSON: &str = "application/json";
-/// How clients spell the type, and how it is spelt in the answer.
+/// The media type as clients send it, followed by the media type in the response.
 const V2_ASKED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const YEAR_SECONDS: i64 = 365 * 86_400;
@@ -86,7 +86,7 @@ pub(crate) async fn v3(
     if asked.is_empty() {
         return Ok(response);
     }
-    // Whoever names the hash may keep it: another document has another hash.
+    // A URL with the hash may be cached: a changed document has another hash.
     let now = i64::try_from(clock.wall().0 / 1000).unwrap_or(0);
     let expires = http_date(Timestamp::from_seconds(now + YEAR_SECONDS));
     response = with(response, EXPIRES, &expires);
@@ -126,7 +126,7 @@ pub(crate) async fn v2(
     Ok(with(response, VARY, "Accept"))
 }
 
-/// The best of what is offered, the first for those who take anything.
+/// The preferred media type of those offered; the first one if the client accepts any.
 fn preferred_media_type<'o>(headers: &HeaderMap, offered: &[&'o str]) -> Option<&'o str> {
     let Some(accept) = accept_header(headers) else {
         return offered.first().copied();
@@ -150,7 +150,7 @@ fn with(response: ApiResponse, name: HeaderName, value: &str) -> ApiResponse {
     }
 }
 
-/// Documents take milliseconds, which others should not have to wait for.
+/// Runs `work` on a blocking thread: documents take milliseconds, which would delay other tasks.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Status> {
@@ -158,7 +158,7 @@ async fn blocking<T: Send + 'static>(
     done.map_err(|_| Status::internal("generating the OpenAPI document failed"))
 }
 
-/// `Sun, 15 Nov 2026 13:56:21 GMT`
+/// Formats an HTTP date: `Sun, 15 Nov 2026 13:56:21 GMT`
 fn http_date(time: Timestamp) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
     const MONTHS: [&str; 12] = [

@@ -1,11 +1,11 @@
-//! Where objects are found, for parts of the server that follow them.
+//! Paths and store keys of collections, for controllers and other parts that follow objects.
 
 use crate::registry::served_resource::ServedResource;
 use crate::server::ApiServer;
 use optik_catalog::Verb;
 use std::collections::BTreeSet;
 
-/// Where objects of a kind are found.
+/// The paths and store keys of the objects of a kind.
 #[derive(Clone, Debug)]
 pub struct Collection {
     /// `/api/v1`, `/apis/apps/v1`
@@ -14,7 +14,7 @@ pub struct Collection {
     pub plural: String,
     pub kind: String,
     pub namespaced: bool,
-    /// Keys begin with this.
+    /// The key prefix of the collection.
     pub directory: String,
 }
 
@@ -30,7 +30,7 @@ impl Collection {
         }
     }
 
-    /// The path of the part of it in a namespace.
+    /// The API path of the collection in a namespace.
     #[must_use]
     pub fn path(&self, namespace: &str) -> String {
         let Self {
@@ -39,13 +39,13 @@ impl Collection {
         format!("{api_path}/namespaces/{namespace}/{plural}")
     }
 
-    /// The path of all of it.
+    /// The API path of the collection across namespaces.
     #[must_use]
     pub fn cluster_path(&self) -> String {
         format!("{}/{}", self.api_path, self.plural)
     }
 
-    /// The path of one object; its namespace counts only if the kind has one.
+    /// The API path of an object; the namespace is ignored for cluster-scoped kinds.
     #[must_use]
     pub fn object_path(&self, namespace: &str, name: &str) -> String {
         match self.namespaced {
@@ -54,7 +54,7 @@ impl Collection {
         }
     }
 
-    /// The key of one object.
+    /// The store key of an object.
     #[must_use]
     pub fn object_key(&self, namespace: &str, name: &str) -> String {
         match self.namespaced {
@@ -76,7 +76,7 @@ impl ApiServer {
         self.collections_where(|kind| kind.resource.verbs.contains(Verb::DeleteCollection))
     }
 
-    /// The collection of a kind that a definition made; never that of a built-in one.
+    /// The collection of a custom resource; `None` for built-in kinds.
     #[must_use]
     pub fn custom_collection(&self, group: &str, plural: &str) -> Option<Collection> {
         let mut found = self
@@ -85,7 +85,7 @@ impl ApiServer {
         found.find(|one| one.is_resource(group, plural))
     }
 
-    /// Every collection there is, each once.
+    /// Every collection, each once.
     #[must_use]
     pub fn all_collections(&self) -> Vec<Collection> {
         self.collections_where(|_| true)
@@ -101,7 +101,7 @@ impl ApiServer {
         kinds.map(|kind| Collection::for_resource(kind)).collect()
     }
 
-    /// The collection of the objects that call themselves so; any version will do.
+    /// The collection of the objects with this apiVersion and kind; any version is accepted.
     #[must_use]
     pub fn collection_of(&self, api_version: &str, kind: &str) -> Option<Collection> {
         let group = api_version.split_once('/').map_or("", |(group, _)| group);

@@ -1,4 +1,4 @@
-//! What is made of stored objects, and kept what they say.
+//! Cache of values compiled from stored objects, refreshed from snapshots.
 
 use crate::registry::served_resource::parse_stored;
 use optik_object::Object;
@@ -7,9 +7,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// What is made of the objects of some directories.
+/// A value compiled from the objects of some directories.
 pub(crate) trait CompileFrom: Default {
-    /// What was read of them, so that only what changes is read again.
+    /// Objects read so far, so that only changed ones are read again.
     type Read: Default;
 
     fn compile(read: &mut Self::Read, state: &Snapshot) -> Self;
@@ -17,17 +17,17 @@ pub(crate) trait CompileFrom: Default {
     fn is_empty(&self) -> bool;
 }
 
-/// The newest of it; a write takes what there is when it begins.
+/// The newest compiled value; a write uses the value current when it begins.
 #[derive(Debug, Default)]
 pub(crate) struct Compiled<M: CompileFrom> {
-    /// Most servers have none, and every write asks.
+    /// Fast path: most servers have no such objects, and every write looks here.
     is_present: AtomicBool,
     current: RwLock<Arc<M>>,
     read: Mutex<(Option<Revision>, M::Read)>,
 }
 
 impl<M: CompileFrom> Compiled<M> {
-    /// `None` if it is empty.
+    /// The compiled value, `None` if it is empty.
     pub(crate) fn current(&self) -> Option<Arc<M>> {
         if !self.is_present.load(Ordering::Acquire) {
             return None;
@@ -36,7 +36,7 @@ impl<M: CompileFrom> Compiled<M> {
         Some(Arc::clone(&current))
     }
 
-    /// A look at it, for as long as that takes. `None` if it is empty.
+    /// Calls `at` with the compiled value. `None` if it is empty.
     pub(crate) fn with<T>(&self, at: impl FnOnce(&M) -> Option<T>) -> Option<T> {
         if !self.is_present.load(Ordering::Acquire) {
             return None;
@@ -44,7 +44,7 @@ impl<M: CompileFrom> Compiled<M> {
         at(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Becomes what a snapshot has, if that is newer than what it is.
+    /// Recompiles from a snapshot, if that is newer than the compiled one.
     pub(crate) fn refresh(&self, state: &Snapshot) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let (at, read) = &mut *read;
@@ -55,12 +55,12 @@ impl<M: CompileFrom> Compiled<M> {
         let any = !made.is_empty();
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(made);
         self.is_present.store(any, Ordering::Release);
-        // Last: after a panic on the way here this is made again, from the same snapshot.
+        // Last: after a panic above, the value is compiled again from the same snapshot.
         *at = Some(state.revision());
     }
 }
 
-/// What the objects of a directory were read as, in the order of their names.
+/// The parsed objects of a directory, in the order of their names.
 #[derive(Debug)]
 pub(crate) struct CompiledObjects<T>(BTreeMap<Vec<u8>, (Revision, Arc<T>)>);
 
@@ -71,7 +71,7 @@ impl<T> Default for CompiledObjects<T> {
 }
 
 impl<T> CompiledObjects<T> {
-    /// Reads what has changed since the last time.
+    /// Parses the objects that changed since the last refresh.
     pub(crate) fn refresh(&mut self, directory: &str, state: &Snapshot, read: fn(&Object) -> T) {
         let mut before = std::mem::take(&mut self.0);
         for stored in state.entries(&KeyRange::prefix(directory)) {
@@ -102,7 +102,7 @@ mod tests {
     use optik_store::{Options, Store};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
-    /// How often it was made; the first time fails.
+    /// Counts compilations; the first one fails.
     #[derive(Debug, Default)]
     struct FailsFirst(u32);
 
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// A rule that refuses must not be passed over because reading it failed once.
+    /// A rule that rejects must not be skipped because reading it failed once.
     #[tokio::test]
     async fn compile_that_panicked_is_retried_from_the_same_snapshot() {
         let store = Store::open(Options::ephemeral()).unwrap();

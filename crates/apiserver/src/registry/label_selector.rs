@@ -1,14 +1,14 @@
-//! Selectors as objects spell them: `matchLabels` and `matchExpressions`.
+//! Parser of label selectors in objects: `matchLabels` and `matchExpressions`.
 
 use optik_object::Value;
 use optik_object::selector::{LabelOperator, LabelRequirement, LabelSelector};
 
-/// Nothing selects everything.
+/// An empty selector selects everything.
 pub(crate) fn parse_label_selector(value: &Value) -> LabelSelector {
     LabelSelector::from_requirements(requirements(value))
 }
 
-/// What a selector asks of labels, in the order of keys.
+/// The requirements of a selector, in the order of keys.
 pub(crate) fn requirements(value: &Value) -> Vec<LabelRequirement> {
     let expressions = value["matchExpressions"].as_array().into_iter().flatten();
     let mut all = match_labels_requirements(&value["matchLabels"]);
@@ -17,7 +17,7 @@ pub(crate) fn requirements(value: &Value) -> Vec<LabelRequirement> {
     all
 }
 
-/// Labels that are to be exactly these.
+/// Equality requirements of `matchLabels`.
 pub(crate) fn match_labels_requirements(labels: &Value) -> Vec<LabelRequirement> {
     let labels = labels.as_object().into_iter().flatten();
     labels

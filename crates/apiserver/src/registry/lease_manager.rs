@@ -1,14 +1,14 @@
-//! Leases for objects whose time is limited.
+//! Lease manager: store leases for objects with a TTL.
 //!
-//! Objects of about the same age share a lease, since there may be many: each lives as
-//! long as it should, or a hundredth longer.
+//! Objects with about the same expiry share a lease, since there may be many: each lives for its
+//! TTL, or up to a hundredth longer.
 
 use optik_platform::{Clock, Monotonic};
 use optik_store::{LeaseError, LeaseId, Store};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many objects share a lease at most.
+/// Maximum number of objects that share a lease.
 const LEASE_OBJECTS_MAX: usize = 1000;
 
 #[derive(Debug, Default)]
@@ -24,7 +24,7 @@ struct SharedLease {
 }
 
 impl LeaseManager {
-    /// A lease that ends no sooner than `seconds` from now.
+    /// A lease that expires no sooner than `seconds` from now.
     pub(crate) async fn lease(
         &self,
         store: &Store,
@@ -57,7 +57,7 @@ impl LeaseManager {
         Some(shared.lease)
     }
 
-    /// Forgets a lease that turned out to be gone.
+    /// Discards a lease that no longer exists.
     pub(crate) fn invalidate(&self) {
         *self.current.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }

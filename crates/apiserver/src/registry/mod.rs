@@ -1,4 +1,4 @@
-//! What is served: built-in and custom resources, their scale, their conversion.
+//! Served resources: built-in kinds and CRDs, label selectors, the scale subresource, conversion.
 
 pub(crate) mod collections;
 pub(crate) mod compiled;

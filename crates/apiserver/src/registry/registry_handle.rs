@@ -1,8 +1,8 @@
-//! The kinds of this moment.
+//! Handle to the current resource registry (built-in kinds and CRDs).
 //!
-//! A request takes a snapshot of the kinds once. If the store already has a newer
-//! definition of the kind it asks for, it waits until that is compiled: whoever has
-//! seen a definition established, or changed, finds it so.
+//! A request takes one snapshot of the registry. If the store has a newer CRD for the requested
+//! kind, the request waits until that is compiled: a client that has seen a CRD established or
+//! changed finds its kind served accordingly.
 
 use crate::registry::crd::{CRD_DIRECTORY, CrdRegistry};
 use crate::registry::served_resource::ResourceRegistry;
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// How long a request waits for a definition to be compiled.
+/// How long a request waits for a CRD to be compiled.
 const CRD_WAIT_MAX: Duration = Duration::from_secs(5);
 
 pub(crate) struct RegistryHandle {
@@ -36,12 +36,12 @@ impl RegistryHandle {
         Arc::clone(&self.current.borrow())
     }
 
-    /// Tells of every change.
+    /// Receives every change of the registry.
     pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<ResourceRegistry>> {
         self.current.subscribe()
     }
 
-    /// The kinds to look at for a request, as new as the store's definition.
+    /// The registry for a request, at least as new as the stored CRD.
     pub(crate) async fn for_target(
         &self,
         store: &Store,
@@ -54,7 +54,7 @@ impl RegistryHandle {
         }
         let name = format!("{}.{}", target.plural, target.group);
         let key = format!("{CRD_DIRECTORY}{name}");
-        // What this process knows is enough for what it serves; to say no it must be sure.
+        // The local state suffices for kinds that are served; NotFound needs a confirmed state.
         let state = match known {
             Some(_) => store.snapshot(),
             None => store.latest().await.map_err(read_failed)?,
@@ -76,7 +76,7 @@ impl RegistryHandle {
         }
     }
 
-    /// Compiles all definitions of a snapshot.
+    /// Compiles all CRDs of a snapshot.
     pub(crate) fn load_crds(&self, state: &Snapshot) {
         self.change(|book| book.load(state));
     }
@@ -90,14 +90,14 @@ impl RegistryHandle {
     }
 
     fn change(&self, change: impl FnOnce(&mut CrdRegistry)) {
-        // A change that panics leaves a book that is still one.
+        // After a panic in an update the CRD registry is still consistent.
         let mut book = self.crds.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut book);
         let kinds = self.built_in.with_custom(book.kinds(), book.crd_states());
         self.current.send_replace(Arc::new(kinds));
     }
 
-    /// Publishes which definitions were refused their names.
+    /// Publishes which CRDs had their names rejected.
     pub(crate) fn publish_rejected_names(&self, now: Timestamp) {
         let mut book = self.crds.lock().unwrap_or_else(PoisonError::into_inner);
         book.mark_names_rejected(now);
@@ -108,7 +108,7 @@ impl RegistryHandle {
         }
     }
 
-    /// The next definition, in the order of names, whose status must be written.
+    /// The next CRD, in the order of names, whose status must be written.
     pub(crate) fn next_status_update(
         &self,
         after: &str,
@@ -119,9 +119,9 @@ impl RegistryHandle {
     }
 }
 
-/// Whether kinds are what the stored definition says: its revision, or the one at which
-/// there was none. Whoever is told that a kind is not served must know that its definition
-/// was refused, not that nobody has looked yet.
+/// Whether the registry matches the stored CRD: its revision, or the revision at which there was
+/// none. NotFound for a kind means that the names of its CRD were rejected, not that the CRD is
+/// still to be processed.
 fn is_current(
     kinds: &ResourceRegistry,
     name: &str,
@@ -165,8 +165,8 @@ mod tests {
         }
     }
 
-    /// A request between the moment a definition is known and the one its names are
-    /// accepted or refused waits for the decision.
+    /// A request that arrives after a CRD is known and before its names are accepted or rejected
+    /// waits for that decision.
     #[tokio::test]
     async fn request_for_new_crd_waits_until_its_names_are_decided() {
         let store = Store::open(Options::ephemeral()).unwrap();

@@ -1,4 +1,4 @@
-//! A `Scale`: the number of replicas of an object, seen as an object of its own.
+//! The `scale` subresource: a `Scale` object that shows the number of replicas of its parent.
 
 use crate::registry::label_selector::{match_labels_requirements, requirements};
 use crate::registry::served_resource::ServedResource;
@@ -11,16 +11,16 @@ use optik_store::Revision;
 use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
-/// The kind of a view.
+/// The kind `Scale`.
 pub(crate) fn scale_kind() -> &'static Arc<ServedResource> {
     static KIND: OnceLock<Arc<ServedResource>> = OnceLock::new();
     KIND.get_or_init(|| Arc::new(ServedResource::new(optik_catalog::scale(), None)))
 }
 
-/// Metadata that a view shares with its parent.
+/// Metadata that a `Scale` shares with its parent.
 const SHARED_METADATA: &[&str] = &["name", "namespace", "uid", "creationTimestamp"];
 
-/// What is shown of a parent, without revision and managers.
+/// The `Scale` of a parent, without resourceVersion and managedFields.
 pub(crate) fn view(kind: &ServedResource, parent: &Object) -> Result<Object, Status> {
     let scaling = scaling(kind)?;
     let mut view = Object::default();
@@ -34,7 +34,7 @@ pub(crate) fn view(kind: &ServedResource, parent: &Object) -> Result<Object, Sta
     *view.metadata_mut() = shared;
     let replicas = number(parent, &scaling.replicas).or(scaling.unset);
     let replicas = replicas.ok_or_else(|| missing_path_error(&scaling.replicas))?;
-    // As upstream writes it: nought is left out here, and only here.
+    // As upstream: zero replicas are omitted here, and only here.
     let spec = match replicas {
         0 => json!({}),
         replicas => json!({ "replicas": replicas }),
@@ -50,7 +50,7 @@ pub(crate) fn view(kind: &ServedResource, parent: &Object) -> Result<Object, Sta
     Ok(view)
 }
 
-/// The view of stored bytes, as clients get it.
+/// The `Scale` of a stored object, as sent to clients.
 pub(crate) fn render_view(
     kind: &ServedResource,
     stored: &[u8],
@@ -68,13 +68,13 @@ pub(crate) fn render_view(
     Ok(shown.into())
 }
 
-/// What a view asks for.
+/// `spec.replicas` of a `Scale`.
 pub(crate) fn replicas(view: &Object) -> i64 {
     let replicas = view.get("spec").and_then(|spec| spec.get("replicas"));
     replicas.and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// Gives a parent so many replicas.
+/// Sets the number of replicas of a parent.
 pub(crate) fn set_replicas(
     kind: &ServedResource,
     parent: &mut Object,
@@ -121,7 +121,7 @@ fn missing_path_error(path: &FieldSegments) -> Status {
     ))
 }
 
-/// As the text that selects the same pods.
+/// The label selector as text, for selecting the pods.
 fn selector(parent: &Object, selector: &ScaleSelector) -> String {
     let (path, expressions) = match selector {
         ScaleSelector::None => return String::new(),

@@ -1,4 +1,5 @@
-//! The kinds that are served, found by the words of a path.
+//! Served resources (built-in kinds and CRDs) and the registry that finds them by group, version
+//! and resource name.
 
 use crate::registry::crd::custom_resource::CustomResource;
 use crate::registry::crd::webhook_conversion::WebhookConverter;
@@ -14,48 +15,48 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-/// A resource, and what handlers need so often that it is made once.
+/// A served resource, with values precomputed for handlers.
 pub(crate) struct ServedResource {
     pub(crate) resource: ApiResource,
     /// `apps/v1`
     pub(crate) api_version: Text,
     pub(crate) storage_conversion: StorageConversion,
-    /// Made for the first table.
+    /// Created for the first table.
     printer: OnceLock<Box<dyn Printer>>,
-    /// Of a built-in kind, once somebody has asked for them.
+    /// Field types of a built-in kind, looked up on first use.
     types: OnceLock<Option<TypeRef<'static>>>,
     zero_value: OnceLock<Object>,
     defaulter: OnceLock<Option<Defaulter>>,
-    /// What it does with its objects beyond defaults.
+    /// The strategy of its objects, beyond defaulting.
     pub(crate) strategy: Strategy,
-    /// Other versions that show the same objects, by apiVersion.
+    /// Other versions that serve the same objects, by apiVersion.
     equivalent_versions: Vec<(Text, StorageConversion)>,
-    /// What a definition says of it; `None` for built-in kinds.
+    /// The custom resource; `None` for built-in kinds.
     pub(crate) custom: Option<CustomResource>,
 }
 
-/// All of them, at one moment. A request looks at one such moment only.
+/// All served resources at one moment. A request uses one such snapshot only.
 #[derive(Clone, Default)]
 pub(crate) struct ResourceRegistry {
-    /// In the order of discovery.
+    /// In discovery order.
     pub(crate) all: Vec<Arc<ServedResource>>,
     /// By group, version and plural.
     by_name: BTreeMap<Text, BTreeMap<Text, BTreeMap<Text, Arc<ServedResource>>>>,
-    /// What is known of the definitions that these are made of.
+    /// The state of the CRDs that were compiled.
     crds: BTreeMap<String, CrdState>,
 }
 
-/// How far this server is with a definition.
+/// This server's progress with a CRD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CrdState {
     /// The revision that was compiled.
     pub(crate) revision: Revision,
-    /// Whether its names were accepted or refused. Until then its kinds may still come.
+    /// Whether its names were accepted or rejected. Until then its kinds may still appear.
     pub(crate) names_decided: bool,
 }
 
-/// Where a version stands among others: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > other`,
-/// others by the alphabet.
+/// The sort key of a version: `v2 > v1 > v1beta2 > v1beta1 > v1alpha1 > other`, others
+/// alphabetically.
 pub(crate) fn version_order(version: &str) -> (u8, u32, u32, Reverse<String>) {
     let other = || (0, 0, 0, Reverse(version.to_owned()));
     let Some(rest) = version.strip_prefix('v') else {
@@ -85,7 +86,7 @@ pub(crate) fn version_order(version: &str) -> (u8, u32, u32, Reverse<String>) {
 impl ResourceRegistry {
     pub(crate) fn from_resources(resources: Vec<ApiResource>) -> Self {
         let mut kinds = Self::default();
-        // Groups know nothing of each other, even if they show the same objects.
+        // Equivalent versions are per group, even if another group serves the same objects.
         let mut shown: BTreeMap<[Text; 2], Vec<(Text, StorageConversion)>> = BTreeMap::new();
         for resource in &resources {
             if let Some(prefix) = &resource.key_prefix {
@@ -112,7 +113,7 @@ impl ResourceRegistry {
         kinds
     }
 
-    /// These and custom ones, which come in groups. A built-in kind is never hidden.
+    /// This registry plus custom resources, which come in groups. A built-in kind is never hidden.
     pub(crate) fn with_custom(
         &self,
         custom: Vec<Arc<ServedResource>>,
@@ -140,7 +141,7 @@ impl ResourceRegistry {
             }
             kinds.insert(kind);
         }
-        // The best version of a group comes first.
+        // The preferred version of a group comes first.
         listed.sort_by_cached_key(|kind| {
             let resource = &kind.resource;
             let version = Reverse(version_order(&resource.version));
@@ -158,12 +159,12 @@ impl ResourceRegistry {
         versions.entry(version).or_default().insert(plural, kind);
     }
 
-    /// What these kinds know of a definition.
+    /// The state of a CRD in this registry.
     pub(crate) fn crd_state(&self, name: &str) -> Option<CrdState> {
         self.crds.get(name).copied()
     }
 
-    /// Whether these are the definitions that are known.
+    /// Whether the registry was made of these CRDs.
     pub(crate) fn has_crds(&self, states: &BTreeMap<String, CrdState>) -> bool {
         self.crds == *states
     }
@@ -177,7 +178,7 @@ impl ResourceRegistry {
         self.by_name.get(group)?.get(version)?.get(plural)
     }
 
-    /// Other kinds that show the same objects.
+    /// Other kinds that serve the same objects.
     pub(crate) fn equivalents(&self, kind: &ServedResource) -> Vec<Arc<ServedResource>> {
         let ApiResource { group, plural, .. } = &kind.resource;
         let same = |other: &&Arc<ServedResource>| {
@@ -195,13 +196,13 @@ impl ResourceRegistry {
         built_in.filter(same).map(Arc::clone).collect()
     }
 
-    /// The kind of that name in a version.
+    /// The resource of a kind in a version.
     pub(crate) fn by_kind(&self, api_version: &str, kind: &str) -> Option<&Arc<ServedResource>> {
         let mut all = self.all.iter().filter(|known| known.is_stored());
         all.find(|known| known.api_version == api_version && known.resource.kind == kind)
     }
 
-    /// Whether there is such a kind, or a list of it.
+    /// Whether the kind, or a list of it, exists.
     pub(crate) fn has_kind(&self, group: &str, version: &str, kind: &str) -> bool {
         let versions = self.by_name.get(group);
         let kinds = versions.and_then(|versions| versions.get(version));
@@ -217,7 +218,7 @@ impl ResourceRegistry {
         versions.is_some_and(|versions| versions.contains_key(version))
     }
 
-    /// Whether it is known which versions and resources a group has.
+    /// Whether the group is built in, so its versions and resources are fixed.
     pub(crate) fn is_built_in(&self, group: &str) -> bool {
         let versions = self
             .by_name
@@ -229,7 +230,8 @@ impl ResourceRegistry {
     }
 }
 
-/// Nothing in the record of managers is given defaults.
+/// The size of metadata in values. managedFields are counted without defaults: none are applied in
+/// them.
 fn metadata_cost(metadata: &Map) -> usize {
     let members = metadata.iter();
     let costs = members.map(|(name, value)| match name.as_str() {
@@ -240,7 +242,7 @@ fn metadata_cost(metadata: &Map) -> usize {
 }
 
 impl ServedResource {
-    /// A kind that a definition made.
+    /// A resource defined by a CRD.
     pub(crate) fn custom(resource: ApiResource, custom: CustomResource) -> Self {
         Self::new(resource, Some(custom))
     }
@@ -266,12 +268,12 @@ impl ServedResource {
         }
     }
 
-    /// Whether objects of it are kept.
+    /// Whether objects of it are stored.
     pub(crate) fn is_stored(&self) -> bool {
         self.resource.key_prefix.is_some()
     }
 
-    /// How its objects become rows of a table.
+    /// The table printer of its objects.
     pub(crate) fn printer(&self) -> &dyn Printer {
         self.printer
             .get_or_init(|| match self.custom {
@@ -291,8 +293,7 @@ impl ServedResource {
             .as_ref()
     }
 
-    /// What upstream calls the type in its own code, as it does in some errors:
-    /// `core.ConfigMap`.
+    /// Upstream's internal Go type name, which some errors show: `core.ConfigMap`.
     pub(crate) fn internal_name(&self) -> String {
         let group = &*self.resource.group;
         let package = match group {
@@ -303,7 +304,7 @@ impl ServedResource {
         format!("{package}.{}", self.resource.kind)
     }
 
-    /// The types of its fields, if they are known.
+    /// The schema of its fields, if known.
     pub(crate) fn schema(&self) -> Option<TypeRef<'_>> {
         match &self.custom {
             Some(custom) => Some(custom.version().types().root()),
@@ -313,7 +314,7 @@ impl ServedResource {
         }
     }
 
-    /// What Go writes for an object of it that nobody filled in.
+    /// The object that Go encodes for the zero value of the type.
     pub(crate) fn zero_value(&self) -> Option<&Object> {
         let schema = self.schema()?;
         let blank = || match self.defaulter() {
@@ -323,13 +324,13 @@ impl ServedResource {
         Some(self.zero_value.get_or_init(blank))
     }
 
-    /// Refuses an object that is too large to be worked on. Few bytes can be many values, by
-    /// defaults and by the record of who owns them.
+    /// Rejects an object that is too large to process. Few bytes can become many values, by
+    /// defaults and by managedFields.
     pub(crate) fn check_size(&self, object: &Object) -> Result<(), Status> {
         self.check_members_size(object.members())
     }
 
-    /// The same of a part of an object.
+    /// Like `check_size`, for a part of an object.
     pub(crate) fn check_members_size(&self, members: &Map) -> Result<(), Status> {
         let cost: usize = members
             .iter()
@@ -344,7 +345,7 @@ impl ServedResource {
         }
     }
 
-    /// What is invalid, as errors name it: in the group of what is stored.
+    /// The resource name in Invalid errors: in the group of the stored form.
     pub(crate) fn error_resource(&self) -> ResourceName<'_> {
         let name = self.resource.name();
         match self.storage_conversion {
@@ -353,7 +354,8 @@ impl ServedResource {
         }
     }
 
-    /// Gives an object of a built-in kind its defaults, in the version of this kind.
+    /// Applies defaults to an object of a built-in kind, in the version of this kind, and
+    /// normalizes it.
     pub(crate) fn default_and_normalize(&self, object: &mut Object) -> Result<(), NormalizeError> {
         match self.defaulter() {
             Some(settler) => settler.normalize(object.members_mut()),
@@ -361,7 +363,7 @@ impl ServedResource {
         }
     }
 
-    /// The same for what others made of its status.
+    /// Normalizes the status after clients changed it.
     pub(crate) fn normalize_status(&self, object: &mut Object) {
         if let Some(settler) = self.defaulter() {
             settler.normalize_status(object.members_mut());
@@ -375,7 +377,7 @@ impl ServedResource {
         })
     }
 
-    /// The apiVersion and kind its objects are kept in.
+    /// The apiVersion and kind in which its objects are stored.
     pub(crate) fn stored_type(&self) -> (&str, &str) {
         let kind = &*self.resource.kind;
         let own = match &self.custom {
@@ -385,13 +387,13 @@ impl ServedResource {
         self.storage_conversion.stored_type().unwrap_or(own)
     }
 
-    /// Who converts its objects, if that is somebody else.
+    /// The conversion webhook of its objects, if there is one.
     pub(crate) fn converter(&self) -> Option<(&CustomResource, &WebhookConverter)> {
         let custom = self.custom.as_ref()?;
         Some((custom, custom.versions.converter.as_ref()?))
     }
 
-    /// Whether its objects can be had in this version.
+    /// Whether its objects are served in this version.
     pub(crate) fn is_served_in(&self, api_version: &str) -> bool {
         match &self.custom {
             Some(custom) => custom.versions.find(api_version).is_some(),
@@ -399,7 +401,7 @@ impl ServedResource {
         }
     }
 
-    /// How its objects look in a version; `None` if they are not shown in it.
+    /// The conversion to a version; `None` if its objects are not served in it.
     fn conversion_in(&self, api_version: &str) -> Option<StorageConversion> {
         if api_version == self.api_version {
             return Some(self.storage_conversion);
@@ -409,7 +411,7 @@ impl ServedResource {
         other.map(|(_, face)| *face)
     }
 
-    /// The types of the fields in one of its versions.
+    /// The schema of the fields in one of its versions.
     pub(crate) fn schema_in(&self, api_version: &str) -> Option<TypeRef<'_>> {
         if let Some(custom) = &self.custom {
             return Some(custom.versions.find(api_version)?.types().root());
@@ -418,7 +420,7 @@ impl ServedResource {
         schema_of(api_version, &self.resource.kind)
     }
 
-    /// An object of one version in another. Those of custom kinds differ in their type only.
+    /// Converts an object between versions. Those of custom resources differ in their type only.
     pub(crate) fn convert(&self, object: &mut Object, from: &str, to: &str) {
         if self.custom.is_some() {
             object.set_type(&self.resource.kind, to);
@@ -430,7 +432,7 @@ impl ServedResource {
         }
     }
 
-    /// An object as clients of this version see it.
+    /// An object as served in this version.
     pub(crate) fn to_client<'o>(&self, stored: &'o Object) -> Cow<'o, Object> {
         if self.storage_conversion == StorageConversion::Identity {
             return Cow::Borrowed(stored);
@@ -441,7 +443,7 @@ impl ServedResource {
         Cow::Owned(object)
     }
 
-    /// A stored object as a tree: what the kind makes of it today.
+    /// Parses a stored object and normalizes it to what the kind is today.
     pub(crate) fn decode_stored(&self, bytes: &[u8]) -> Result<Object, CorruptBytes> {
         let mut object = parse_stored(bytes)?;
         if let Some(custom) = &self.custom {
@@ -463,7 +465,7 @@ impl ServedResource {
         self.resource.is_namespaced()
     }
 
-    /// The key of an object.
+    /// The store key of an object.
     pub(crate) fn key(&self, namespace: Option<&str>, name: &str) -> String {
         let directory = self.resource.key_prefix.as_deref().unwrap_or_default();
         match namespace {
@@ -472,7 +474,7 @@ impl ServedResource {
         }
     }
 
-    /// Where the objects of a collection are: all of a kind, or those of a namespace.
+    /// The key prefix of a collection: all objects of a kind, or those of a namespace.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
         let directory = self.resource.key_prefix.as_deref().unwrap_or_default();
         match namespace {
@@ -485,7 +487,7 @@ impl ServedResource {
         KeyRange::prefix(self.collection(namespace))
     }
 
-    /// Namespace and name, as the key of one of our objects tells them.
+    /// Namespace and name from the store key of an object of this kind.
     pub(crate) fn split_key<'k>(&self, key: &'k [u8]) -> (&'k str, &'k str) {
         let directory = self.resource.key_prefix.as_deref().unwrap_or_default();
         let rest = key.get(directory.len()..).unwrap_or_default();
@@ -497,7 +499,7 @@ impl ServedResource {
         }
     }
 
-    /// Appends an object as clients of this kind see it.
+    /// Appends an object as served in this version.
     pub(crate) fn write(
         &self,
         stored: ObjectView<'_>,
@@ -516,12 +518,12 @@ impl ServedResource {
         Ok(())
     }
 
-    /// Whether clients see what is stored, but for its revision.
+    /// Whether the served form equals the stored form, except for the resourceVersion.
     pub(crate) fn shows_as_stored(&self) -> bool {
         self.custom.is_none() && self.storage_conversion == StorageConversion::Identity
     }
 
-    /// What is stored, as clients see it; `None` if that is something else.
+    /// The stored object as served, without parsing; `None` if the served form differs.
     pub(crate) fn splice<'a>(&self, stored: ObjectView<'a>) -> Option<SplicedObject<'a>> {
         if !self.shows_as_stored() {
             return None;
@@ -529,14 +531,15 @@ impl ServedResource {
         stored.splice(stored.bytes).ok()
     }
 
-    /// Objects of custom kinds have their members in the order of the alphabet, and say
-    /// what they are in lists, too.
+    /// Appends a custom resource. Its members are in alphabetical order, and list items have kind
+    /// and apiVersion, too.
     pub(crate) fn write_custom(&self, mut object: Object, out: &mut Vec<u8>) {
         object.set_type(&self.resource.kind, &self.api_version);
         out.extend_from_slice(&optik_object::to_bytes(&Value::from(object)));
     }
 
-    /// By way of a tree: another face, or bytes that somebody else wrote.
+    /// Appends an object by parsing it: for another served form, or bytes written by another
+    /// program.
     fn write_converted(
         &self,
         stored: ObjectView<'_>,
@@ -552,7 +555,7 @@ impl ServedResource {
     }
 }
 
-/// The columns of a custom kind, and the paths that fill them.
+/// The printer columns of a CRD version, with their JSON paths.
 fn declared_columns(resource: &ApiResource) -> impl Iterator<Item = (optik_table::Column, &str)> {
     resource.columns.iter().map(|column| {
         let shown = optik_table::Column {
@@ -577,7 +580,7 @@ impl std::fmt::Debug for ServedResource {
     }
 }
 
-/// Stored bytes on their way out.
+/// A stored object's bytes on the way to a client.
 #[derive(Clone, Copy)]
 pub(crate) struct ObjectView<'a> {
     pub(crate) bytes: &'a [u8],
@@ -596,7 +599,7 @@ impl<'a> ObjectView<'a> {
         }
     }
 
-    /// These bytes, on the same way.
+    /// Splices other bytes in the same way.
     fn splice(self, bytes: &[u8]) -> Result<SplicedObject<'_>, CorruptBytes> {
         let spliced = splice(bytes, self.revision)?;
         Ok(if self.typed {
@@ -607,7 +610,7 @@ impl<'a> ObjectView<'a> {
     }
 }
 
-/// A stored object as a tree.
+/// Parses a stored object.
 pub(crate) fn parse_stored(bytes: &[u8]) -> Result<Object, CorruptBytes> {
     let parsed = optik_object::parse_stored(bytes).map_err(|_| CorruptBytes { at: 0 })?;
     Object::try_from(parsed.value).map_err(|_| CorruptBytes { at: 0 })

@@ -1,16 +1,16 @@
-//! Kinds that show the same stored objects in more than one form.
+//! Conversion of built-in kinds that serve the same stored objects in more than one form.
 
 use optik_catalog::ApiResource;
 use optik_object::{Map, Object, Value};
 use serde_json::json;
 
-/// How the objects of a resource differ from what is stored.
+/// The conversion between the served and the stored form of a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StorageConversion {
     Identity,
-    /// `events.k8s.io` shows events that are kept in their core form.
+    /// `events.k8s.io` serves events that are stored in their core form.
     EventsV1,
-    /// `autoscaling/v1` shows scalers that are kept as `autoscaling/v2`.
+    /// `autoscaling/v1` serves autoscalers that are stored as `autoscaling/v2`.
     AutoscalingV1,
 }
 
@@ -35,7 +35,7 @@ impl StorageConversion {
         }
     }
 
-    /// The apiVersion and kind of the stored form, if it is another one.
+    /// The apiVersion and kind of the stored form, if it differs.
     pub(crate) fn stored_type(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Identity => None,
@@ -44,7 +44,7 @@ impl StorageConversion {
         }
     }
 
-    /// From the stored form; kind and apiVersion are left to the caller.
+    /// Converts from the stored form; the caller sets kind and apiVersion.
     pub(crate) fn to_client(self, object: &mut Object) {
         match self {
             Self::Identity => {}
@@ -53,7 +53,7 @@ impl StorageConversion {
                     rename(object.members_mut(), core, group);
                 }
                 for name in ["reportingController", "reportingInstance"] {
-                    // The core form writes them out when they are empty.
+                    // The core form writes these fields even if they are empty.
                     if object.get(name).and_then(Value::as_str) == Some("") {
                         object.members_mut().remove(name);
                     }
@@ -66,7 +66,7 @@ impl StorageConversion {
         }
     }
 
-    /// The other way. Kind and apiVersion become those of the stored form.
+    /// Converts to the stored form, including its kind and apiVersion.
     pub(crate) fn to_stored(self, object: &mut Object) {
         match self {
             Self::Identity => {}
@@ -92,7 +92,7 @@ fn rename(members: &mut Map, from: &str, to: &str) {
     }
 }
 
-/// How the one number of the old form is spelt in the new one.
+/// Field names of the CPU utilization in v1 and v2.
 #[derive(Clone, Copy)]
 struct UtilizationFields {
     /// `targetCPUUtilizationPercentage`
@@ -114,8 +114,8 @@ const STATUS: UtilizationFields = UtilizationFields {
     v2_value: "current",
 };
 
-/// Metrics that the old form has no place for are kept in an annotation, so that a
-/// client of the old form can write back what it read.
+/// Metrics that v1 cannot express are kept in an annotation, so that a v1 client can write back
+/// what it read.
 const OTHER_METRICS: &str = "autoscaling.alpha.kubernetes.io/";
 
 fn is_cpu(metric: &Value, names: UtilizationFields) -> bool {

@@ -1,4 +1,4 @@
-//! From the bytes of a body to an object of the kind the endpoint takes.
+//! Decodes a request body to an object of the endpoint's kind.
 
 use crate::handlers::write::FieldValidation;
 use crate::registry::crd::custom_resource::{self, CustomResource};
@@ -14,17 +14,17 @@ use optik_schema::{TypeRef, check_types, drop_declared_nulls, prune, unknown_fie
 use serde_json::json;
 use std::fmt;
 
-/// What bodies may be written in.
+/// Media types accepted for request bodies.
 const ACCEPTED_MEDIA_TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
     "application/vnd.kubernetes.protobuf",
 ];
 
-/// A shorter body cannot be too many values.
+/// A shorter body cannot have too many values.
 const VALUE_COUNT_UNCHECKED_BYTES_MAX: usize = 32 * 1024;
 
-/// How a body is written.
+/// The encoding of a request body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyEncoding {
     Json,
@@ -32,7 +32,7 @@ enum BodyEncoding {
     Protobuf,
 }
 
-/// Parameters such as a charset do not matter; nothing at all means JSON.
+/// Media type parameters such as a charset are ignored; no Content-Type means JSON.
 fn body_encoding(headers: &HeaderMap) -> Result<BodyEncoding, Status> {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return Ok(BodyEncoding::Json);
@@ -47,20 +47,20 @@ fn body_encoding(headers: &HeaderMap) -> Result<BodyEncoding, Status> {
     }
 }
 
-/// What an endpoint takes.
+/// The type that an endpoint expects.
 #[derive(Clone, Copy)]
 struct ExpectedType<'a> {
     api_version: &'a str,
     kind: &'a str,
 }
 
-/// An object that was read, and what was odd about it.
+/// A decoded object, with its duplicate and unknown fields.
 pub(crate) struct DecodedObject {
     pub(crate) object: Object,
     pub(crate) warnings: Vec<String>,
 }
 
-/// Reads an object. What it does not say about its type is taken from the endpoint.
+/// Decodes an object. A missing kind or apiVersion is taken from the endpoint.
 pub(crate) fn decode(
     kinds: &ResourceRegistry,
     kind: &ServedResource,
@@ -121,8 +121,8 @@ pub(crate) fn decode(
     Ok(DecodedObject { object, warnings })
 }
 
-/// What is wrong with the metadata, which is read first. Instants come before types: an
-/// instant that is none ends the reading.
+/// The first error in the metadata, which is decoded first. Invalid timestamps come before wrong
+/// types: an invalid timestamp ends the decoding.
 fn first_metadata_error(schema: TypeRef<'_>, value: &Value) -> Option<String> {
     let metadata = value.get("metadata")?;
     if let Err(error) = validate_metadata_timestamps(metadata) {
@@ -133,7 +133,7 @@ fn first_metadata_error(schema: TypeRef<'_>, value: &Value) -> Option<String> {
     checked.err().map(|error| error.to_string())
 }
 
-/// Custom kinds say what they are, and know defaults.
+/// Decodes a custom resource, whose kind and apiVersion are required and whose schema has defaults.
 fn decode_custom(
     kind: &ServedResource,
     custom: &CustomResource,
@@ -162,7 +162,7 @@ fn decode_custom(
     Ok(DecodedObject { object, warnings })
 }
 
-/// Makes an object of a kind what is kept of it.
+/// Applies the defaults of a kind and normalizes the object to its stored form.
 pub(crate) fn default_and_normalize(
     kind: &ServedResource,
     object: &mut Object,
@@ -184,7 +184,7 @@ pub(crate) fn default_and_normalize(
     Ok(())
 }
 
-/// Reads a body that is not kept as it is, such as a `PolicyBinding`.
+/// Decodes a body that is not stored as it is, such as a `Binding`.
 pub(crate) fn decode_as(
     api_version: &str,
     kind: &str,
@@ -204,7 +204,7 @@ pub(crate) fn decode_as(
     Ok(object)
 }
 
-/// Reads options, whose trouble is told as it is.
+/// Decodes options, whose errors are returned unchanged.
 pub(crate) fn decode_options(
     kind: &str,
     headers: &HeaderMap,
@@ -229,7 +229,7 @@ fn read(
     read.map_err(|trouble| Status::unrecognized(wanted.kind, &trouble.0, body))
 }
 
-/// Why bytes are no document, in Go's words.
+/// A syntax error in a body, in Go's words.
 struct BodySyntaxError(String);
 
 impl BodySyntaxError {
@@ -240,7 +240,7 @@ impl BodySyntaxError {
     }
 }
 
-/// A document, and what it gives twice.
+/// A parsed document, and its duplicate fields.
 fn document(
     encoding: BodyEncoding,
     body: &[u8],
@@ -267,7 +267,7 @@ fn document(
         }
     };
     let value = match value {
-        // Nothing is an object without members, as in Go.
+        // Null is an object without members, as in Go.
         Value::Null => Map::new().into(),
         value => value,
     };
@@ -284,7 +284,7 @@ fn not_an_object(what: &str) -> BodySyntaxError {
     ))
 }
 
-/// The type a body claims must be that of the endpoint.
+/// Checks the type in a body against that of the endpoint.
 fn check_type(
     kinds: &ResourceRegistry,
     kind: &ServedResource,
@@ -315,7 +315,7 @@ impl ExpectedType<'_> {
         parts.map_or("", |(group, _)| group)
     }
 
-    /// Another kind, whether it is known or not.
+    /// The error for a body of another kind, whether that kind is known or not.
     fn mismatch_status(&self, sent_version: &str, sent_kind: &str, known: bool) -> Status {
         let (_, version) = sent_version.split_once('/').unwrap_or(("", sent_version));
         let text = if known {
@@ -338,7 +338,7 @@ impl ExpectedType<'_> {
         Status::cannot_be_handled(sent, self.kind, &text)
     }
 
-    /// Any version of the same kind will do.
+    /// Checks the declared type; any version of the expected kind is accepted.
     fn check_declared_type(&self, object: &Object) -> Result<(), Status> {
         let (kind, version) = match (object.kind(), object.api_version()) {
             ("", "") => return Ok(()),
@@ -355,7 +355,7 @@ impl ExpectedType<'_> {
     }
 }
 
-/// What metadata consists of; the rest is not kept.
+/// The fields of ObjectMeta; others are dropped.
 const METADATA_FIELDS: &[&str] = &[
     "name",
     "generateName",
@@ -373,11 +373,11 @@ const METADATA_FIELDS: &[&str] = &[
     "managedFields",
 ];
 
-/// Drops what is empty or unknown, so that equal objects have equal bytes.
+/// Drops empty and unknown metadata, so that equal objects have equal bytes.
 fn drop_unknown_metadata(object: &mut Object) {
     let metadata = object.metadata_mut();
     metadata.retain(|name, value| {
-        // An empty list of managers says something: forget them.
+        // An empty managedFields list is meaningful: it resets the field managers.
         let says = name == "managedFields" && value.is_array();
         METADATA_FIELDS.contains(&name.as_str()) && (says || !is_empty(value))
     });
@@ -406,7 +406,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-/// What a body says, for those who write it down; `None` if it is not a document.
+/// Parses a body for the audit log; `None` if it is not a document.
 #[must_use]
 pub fn parse_document(media_type: &str, body: &[u8]) -> Option<Value> {
     let media_type = media_type.split(';').next().unwrap_or_default().trim();

@@ -1,4 +1,4 @@
-//! How a deletion is to be done.
+//! DeleteOptions: preconditions, grace period, propagation policy.
 
 use crate::request::body::decode_options;
 use crate::request::query::Query;
@@ -12,14 +12,14 @@ pub(crate) struct DeleteOptions {
     pub(crate) uid: Option<String>,
     pub(crate) revision: Option<String>,
     pub(crate) propagation: Option<PropagationPolicy>,
-    /// The same as it was asked for: the new option, and the old one.
+    /// As the client gave it: the current option, and the deprecated `orphanDependents`.
     pub(crate) given_propagation_policy: Option<PropagationPolicy>,
     pub(crate) given_orphan_dependents: Option<bool>,
     pub(crate) dry_run: bool,
 }
 
 impl DeleteOptions {
-    /// Adds what was asked for to a document about it.
+    /// Adds the given options to a DeleteOptions document.
     pub(crate) fn describe(&self, options: &mut Value) {
         if let Some(seconds) = self.grace_period_seconds {
             options["gracePeriodSeconds"] = seconds.into();
@@ -38,13 +38,13 @@ impl DeleteOptions {
     }
 }
 
-/// What becomes of objects that name this one as their owner.
+/// What happens to dependents of the deleted object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PropagationPolicy {
     Orphan,
-    /// They go first.
+    /// Dependents are deleted first.
     Foreground,
-    /// They go later.
+    /// Dependents are deleted afterwards.
     Background,
 }
 
@@ -59,7 +59,7 @@ impl PropagationPolicy {
 }
 
 impl DeleteOptions {
-    /// The body has the say if there is one, otherwise the query.
+    /// Reads the options from the body if there is one, otherwise from the query.
     pub(crate) fn read(
         query: &Query<'_>,
         headers: &HeaderMap,
@@ -74,7 +74,7 @@ impl DeleteOptions {
 }
 
 impl DeleteOptions {
-    /// Those that are part of another body; none are none.
+    /// Reads options that are part of another body; `None` means no options.
     pub(crate) fn from_value(options: Option<&Value>, dry_run: bool) -> Result<Self, Status> {
         let empty = Map::new();
         let members = options.and_then(Value::as_object).unwrap_or(&empty);
@@ -88,7 +88,7 @@ fn from_query(query: &Query<'_>) -> Result<DeleteOptions, Status> {
     let dry_run: Vec<&str> = query.all("dryRun").collect();
     validate(&RawDeleteOptions {
         grace_period_seconds: query.number("gracePeriodSeconds")?,
-        // Also what a collection was listed by is a condition then, as upstream has it.
+        // As upstream, the query a collection is listed by is then a precondition, too.
         uid: query.get("uid").filter(|uid| !uid.is_empty()),
         revision: query
             .get("resourceVersion")
@@ -147,16 +147,16 @@ fn check_kind(options: TypedMembers<'_>) -> Result<(), Status> {
     )))
 }
 
-/// Members whose types are checked: a condition that nobody understood would be none.
+/// Members whose types are checked: ignoring an unreadable precondition would drop it.
 #[derive(Clone, Copy)]
 struct TypedMembers<'m> {
     of: Option<&'m Map>,
-    /// As Go calls what they are members of.
+    /// Go's name of the type they are members of.
     go_name: &'static str,
 }
 
 impl<'m> TypedMembers<'m> {
-    /// Nothing is as good as null.
+    /// An absent member is the same as null.
     fn get<T>(
         self,
         name: &str,

@@ -1,16 +1,17 @@
-//! What clients are told about odd documents, and in which order.
+//! Field validation: duplicate and unknown fields in documents, and the order in which they are
+//! reported.
 
 use optik_object::{Map, Object, Value, occurrences, to_bytes};
 use std::collections::BTreeSet;
 
-/// Of what is wrong with one document, no more is told.
+/// Maximum number of fields reported for one document.
 const REPORTED_FIELDS_MAX: usize = 100;
 
-/// What a document gives more than once.
+/// The duplicate fields of a document.
 pub(crate) enum DuplicateFields {
-    /// Paths of JSON.
+    /// JSON paths.
     JsonPaths(Vec<String>),
-    /// Sentences about the lines of YAML.
+    /// Messages with the line numbers of YAML.
     YamlMessages(Vec<String>),
 }
 
@@ -20,7 +21,7 @@ impl DuplicateFields {
         list.is_empty()
     }
 
-    /// With the unknown fields, each a warning of its own.
+    /// Duplicate and unknown fields as warnings, one for each.
     pub(crate) fn warnings(self, unknown: Vec<String>, body: &[u8]) -> Vec<String> {
         match self {
             Self::JsonPaths(twice) => in_document_order(twice, unknown, body),
@@ -31,7 +32,7 @@ impl DuplicateFields {
         }
     }
 
-    /// With the unknown fields, each a part of one refusal.
+    /// Duplicate and unknown fields as parts of one error.
     pub(crate) fn errors(self, unknown: Vec<String>, body: &[u8]) -> Vec<String> {
         match self {
             Self::JsonPaths(_) => self.warnings(unknown, body),
@@ -46,7 +47,7 @@ impl DuplicateFields {
     }
 }
 
-/// All that is wrong with YAML, in the words of Go.
+/// All YAML errors, in Go's words.
 pub(crate) fn unmarshal_errors(lines: &[String]) -> String {
     format!("yaml: unmarshal errors:\n  {}", lines.join("\n  "))
 }
@@ -55,8 +56,8 @@ fn duplicate_field_message(path: &String) -> String {
     format!("unknown field \"{path}\"")
 }
 
-/// What is unknown is told where it is first given, what is given twice where it is
-/// given again. An unknown member is not looked into, and only unknown.
+/// An unknown field is reported where it first occurs, a duplicate where it is repeated. The
+/// members of an unknown field are not reported.
 fn in_document_order(twice: Vec<String>, unknown: Vec<String>, body: &[u8]) -> Vec<String> {
     if unknown.is_empty() {
         let all = twice
@@ -80,7 +81,7 @@ fn in_document_order(twice: Vec<String>, unknown: Vec<String>, body: &[u8]) -> V
             complaints.push(format!("duplicate field \"{path}\""));
         }
     }
-    // A body that is no JSON has no order to keep.
+    // A body that is not JSON has no document order.
     for path in unknown.difference(&seen) {
         complaints.push(duplicate_field_message(path));
     }
@@ -88,15 +89,15 @@ fn in_document_order(twice: Vec<String>, unknown: Vec<String>, body: &[u8]) -> V
     complaints
 }
 
-/// When owners named twice are found.
+/// Where duplicate owner references are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DuplicateOwnersIn {
     RequestBody,
-    /// In what became of a patch.
+    /// In the result of a patch.
     PatchResult,
 }
 
-/// Names every owner once, and says whom it dropped.
+/// Removes duplicate owner references and returns a warning with their UIDs.
 pub(crate) fn deduplicate_owner_references(
     object: &mut Object,
     found: DuplicateOwnersIn,
@@ -134,8 +135,8 @@ pub(crate) fn deduplicate_owner_references(
     })
 }
 
-/// What fits into the headers of an answer: each text once; if they are too long
-/// together, each is cut, and those beyond the limit are left out.
+/// The warnings that fit into the response headers: each text once. If they are too long together,
+/// each is truncated, and those beyond the limit are dropped.
 pub(crate) fn truncate_warnings(warnings: &[String]) -> Vec<String> {
     const TOTAL_CHARS_MAX: usize = 4096;
     const TRUNCATED_CHARS_MAX: usize = 256;
@@ -145,7 +146,7 @@ pub(crate) fn truncate_warnings(warnings: &[String]) -> Vec<String> {
     if together <= TOTAL_CHARS_MAX {
         return texts.into_iter().cloned().collect();
     }
-    // The texts before the one that was too much had all been told; they stay, cut.
+    // The texts before the one that exceeded the limit were all added; they stay, truncated.
     let mut whole = 0;
     let fitting = texts.iter().take_while(|text| {
         whole += text.chars().count();

@@ -1,4 +1,4 @@
-//! What comes in and what goes out, without the wire around it.
+//! Requests and responses of the API server, independent of the HTTP implementation.
 
 use crate::encoding::byte_rope::ByteRope;
 use crate::encoding::representation;
@@ -12,10 +12,10 @@ use optik_object::Status;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A request whose sender is known and whose body has been read.
+/// An authenticated request with its body.
 #[derive(Clone, Debug)]
 pub struct ApiRequest {
-    /// What was authorized. The handler is chosen from it.
+    /// The authorized request attributes. The handler is chosen from them.
     pub info: Arc<RequestInfo>,
     /// As sent, without the `?`; empty if there is none.
     pub query: String,
@@ -26,8 +26,7 @@ pub struct ApiRequest {
 }
 
 impl ApiRequest {
-    /// A request without headers and body, by nobody. The URL is a path and a query, as
-    /// they are sent.
+    /// An anonymous request without headers and body. The URL is path and query as sent.
     #[must_use]
     pub fn new(method: &Method, url: &str) -> Self {
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
@@ -41,28 +40,28 @@ impl ApiRequest {
     }
 }
 
-/// Longer bodies are refused with [`Status::body_too_large`] before they are read.
+/// Longer bodies are rejected with [`Status::body_too_large`] before they are read.
 pub const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// An answer. Headers that every answer has (dates, ids, caching) are added outside.
+/// A response. Headers common to all responses (dates, ids, caching) are added by the caller.
 pub struct ApiResponse {
     pub status: StatusCode,
     pub headers: HeaderMap,
     pub body: ResponseBody,
-    /// What those who had a say in it note for the audit.
+    /// Audit annotations added by admission.
     pub audit_annotations: BTreeMap<String, String>,
 }
 
 pub enum ResponseBody {
     Whole(Bytes),
-    /// Pieces to send as they come. The end of the stream is a clean end.
+    /// Chunks to send as they come. The end of the stream is a clean end.
     Stream(BoxStream<'static, ByteRope>),
 }
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 impl ApiResponse {
-    /// A JSON document; a newline is added by nobody.
+    /// A JSON document, sent verbatim: no trailing newline is added.
     #[must_use]
     pub fn json(status: StatusCode, body: impl Into<Bytes>) -> Self {
         let mut response = Self::empty(status);
@@ -71,7 +70,7 @@ impl ApiResponse {
         response
     }
 
-    /// JSON in pieces.
+    /// A JSON document sent in chunks.
     #[must_use]
     pub fn json_stream(pieces: BoxStream<'static, ByteRope>) -> Self {
         let mut response = Self::json(StatusCode::OK, Bytes::new());
@@ -98,7 +97,7 @@ impl ApiResponse {
         response
     }
 
-    /// A refusal, in what the client reads.
+    /// An error, in an encoding that the client accepts.
     #[must_use]
     pub fn from_status(status: &Status, headers: &HeaderMap) -> Self {
         representation::error_response(status, negotiate_error(headers))

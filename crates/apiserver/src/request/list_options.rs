@@ -1,4 +1,5 @@
-//! Options of lists and watches, read and judged before anything is looked up.
+//! ListOptions of lists and watches: parsed, validated, and turned into a plan before any object is
+//! read.
 
 use crate::registry::served_resource::ServedResource;
 use crate::request::query::Query;
@@ -9,7 +10,7 @@ use optik_object::{
 use optik_store::Revision;
 use std::num::NonZeroUsize;
 
-/// As the client wrote them.
+/// The options as sent by the client.
 #[derive(Debug, Default)]
 pub(crate) struct ListOptions {
     revision: String,
@@ -35,19 +36,19 @@ impl ListOptions {
     }
 }
 
-/// Which state a list is taken from.
+/// The state from which a list is read (resourceVersion semantics).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ListAt {
-    /// Everything acknowledged before the request.
+    /// The newest state: includes every write acknowledged before the request.
     Latest,
-    /// Whatever is at hand.
+    /// Any available state.
     Any,
     NotOlderThan(Revision),
     Exact(Revision),
-    /// Nobody said which; of a page it is this very state, of an object that is named it
-    /// need only be no older.
+    /// No resourceVersionMatch was given; a page is read at exactly this revision, a named object
+    /// at this revision or a later one.
     Page(Revision),
-    /// The rest of a list that was begun.
+    /// The rest of a paginated list.
     Rest(ContinueToken),
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct ListPlan {
 }
 
 impl ListOptions {
-    /// CONC §3.2, cell by cell, of options that were [checked](Self::check).
+    /// CONC §3.2, cell by cell, for options that were [validated](Self::validate).
     pub(crate) fn plan_list(&self, kind: &ServedResource) -> Result<ListPlan, Status> {
         let limit = usize::try_from(self.limit).ok().and_then(NonZeroUsize::new);
         if !self.continue_token.is_empty() {
@@ -80,7 +81,8 @@ impl ListOptions {
                 at: ListAt::Latest,
                 limit,
             },
-            // A cache hands out what it has, all of it.
+            // As upstream, a kind with a watch cache ignores the limit here and returns the whole
+            // state.
             RequestedResourceVersion::Any => ListPlan {
                 at: ListAt::Any,
                 limit: limit.filter(|_| !kind.resource.strategy_options.cached),
@@ -98,8 +100,8 @@ impl ListOptions {
         })
     }
 
-    /// Which objects are meant when a collection is deleted. Upstream goes through pages
-    /// of its own if there is no limit; of a page a revision alone means exactly that one.
+    /// The plan for a deletecollection. Upstream pages internally if there is no limit; with a
+    /// limit, a resourceVersion alone means exactly that revision.
     pub(crate) fn plan_delete_collection(&self, kind: &ServedResource) -> Result<ListPlan, Status> {
         let mut plan = self.plan_list(kind)?;
         let in_pages = self.limit == 0 && self.revision_match.is_empty();
@@ -111,7 +113,7 @@ impl ListOptions {
         Ok(plan)
     }
 
-    /// What is refused before anything is looked at, of a list or of a watch.
+    /// Rejects invalid options of a list or watch before anything is read.
     pub(crate) fn validate(&self, watch: Option<WatchForm>) -> Result<(), Status> {
         match watch {
             None | Some(WatchForm::Path) => self.check_list(),
@@ -153,15 +155,15 @@ fn into_result(errors: &[ListOptionsError]) -> Result<(), Status> {
 /// Where a watch begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchAt {
-    /// With the state, as [`ListAt`] would have it, and what follows.
+    /// With the initial state, as fresh as given, followed by changes.
     Initial(Freshness),
-    /// With what follows the state, without it.
+    /// With the changes after a state as fresh as given, without that state.
     Following(Freshness),
     /// After this revision.
     After(Revision),
 }
 
-/// How new a state must be.
+/// How new the state must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Freshness {
     Latest,
@@ -173,22 +175,22 @@ pub(crate) enum Freshness {
 pub(crate) struct WatchPlan {
     pub(crate) at: WatchAt,
     pub(crate) bookmarks: bool,
-    /// The end of the initial state is marked.
+    /// Whether a bookmark marks the end of the initial state.
     pub(crate) mark_initial_end: bool,
     pub(crate) timeout_seconds: Option<i64>,
 }
 
-/// How a watch was asked for.
+/// How a watch was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WatchForm {
     /// `?watch=true`
     Query,
-    /// The deprecated path: options are judged as those of a list.
+    /// The deprecated `/watch/` path: options are validated as those of a list.
     Path,
 }
 
 impl ListOptions {
-    /// CONC §4.1, CONC §5, of options that were [checked](Self::check).
+    /// CONC §4.1, CONC §5, for options that were [validated](Self::validate).
     pub(crate) fn plan_watch(&self, form: WatchForm) -> Result<WatchPlan, Status> {
         let malformed = |error: ParseUintError| Status::invalid_resource_version_internal(&error);
         let mut initial = self.send_initial_events;
@@ -207,7 +209,7 @@ impl ListOptions {
             (Some(true), fresh) => WatchAt::Initial(fresh),
             (_, Freshness::NotOlderThan(revision)) => WatchAt::After(revision),
             (Some(false), fresh) => WatchAt::Following(fresh),
-            // The old paths: state first, but no end of it is announced.
+            // The deprecated form: the initial state first, without a bookmark at its end.
             (None, fresh) => WatchAt::Initial(fresh),
         };
         Ok(WatchPlan {
@@ -218,7 +220,8 @@ impl ListOptions {
         })
     }
 
-    /// Who says nothing about where a watch begins gets the state first.
+    /// Without resourceVersion (or with 0), resourceVersionMatch and sendInitialEvents, a watch
+    /// begins with the initial state.
     fn begins_with_state(&self) -> bool {
         let unset = matches!(self.revision.as_str(), "" | "0");
         unset && self.send_initial_events.is_none() && self.revision_match.is_empty()

@@ -1,4 +1,4 @@
-//! What a request asks for: route, query, options, negotiation, body, field validation.
+//! Parsing of requests: route, query, options, content negotiation, body, field validation.
 
 pub(crate) mod body;
 pub(crate) mod delete_options;

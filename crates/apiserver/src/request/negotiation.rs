@@ -1,4 +1,4 @@
-//! What the client can read.
+//! Content negotiation: the Accept header and the representation it selects.
 
 use crate::encoding::representation::{
     Encoding, IncludeObject, MetaVersion, Representation, Transform,
@@ -8,8 +8,7 @@ use http::HeaderMap;
 use http::header::ACCEPT;
 use optik_object::Status;
 
-/// What objects can be written in; clients are told so when they ask for something
-/// else.
+/// Media types of objects; a 406 response lists them.
 pub(crate) const TYPES: &[&str] = &[
     "application/json",
     "application/yaml",
@@ -27,7 +26,7 @@ const REPRESENTATIONS: &[&str] = &[
     "application/vnd.kubernetes.protobuf;stream=watch",
 ];
 
-/// One alternative of an Accept header.
+/// One clause of an Accept header.
 #[derive(Debug, PartialEq)]
 pub(crate) struct AcceptClause<'a> {
     pub(crate) media_type: &'a str,
@@ -54,7 +53,7 @@ impl AcceptClause<'_> {
         }
     }
 
-    /// The look that it asks for; `None` if there is no such thing.
+    /// The transform of the clause; `None` if it names an unknown one.
     fn transform(&self, encoding: Encoding, rows: IncludeObject) -> Option<Transform> {
         match self.parameter("stream") {
             None => {}
@@ -86,7 +85,7 @@ impl AcceptClause<'_> {
     }
 }
 
-/// The alternatives, best first.
+/// The clauses, best first.
 pub(crate) fn clauses(accept: &str) -> Vec<AcceptClause<'_>> {
     let mut clauses: Vec<AcceptClause<'_>> = accept.split(',').filter_map(clause).collect();
     clauses.sort_by_key(|clause| (std::cmp::Reverse(clause.quality), clause.is_wildcard()));
@@ -106,25 +105,25 @@ fn clause(text: &str) -> Option<AcceptClause<'_>> {
     })
 }
 
-/// The header, unless anything will do.
+/// The Accept header, `None` if it accepts anything.
 pub(crate) fn accept_header(headers: &HeaderMap) -> Option<&str> {
     let accept = headers.get(ACCEPT)?;
-    // What nearly everybody sends.
+    // Fast path: what most clients send.
     if accept == "application/json" || accept == "*/*" || accept.is_empty() {
         return None;
     }
     Some(accept.to_str().unwrap_or_default())
 }
 
-/// What a kind can be written in.
+/// The encodings that a kind supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SupportedEncodings {
     All,
-    /// Nobody knows the numbers of its fields; its metadata is like everybody's.
+    /// Custom resources have no protobuf encoding; their metadata has one.
     NoObjectProtobuf,
 }
 
-/// The form for an answer about objects.
+/// Negotiates the representation of objects.
 pub(crate) fn negotiate(
     headers: &HeaderMap,
     query: &Query<'_>,
@@ -162,7 +161,7 @@ pub(crate) fn negotiate(
     Err(Status::not_acceptable(TYPES))
 }
 
-/// Routes are chosen by the plain types before anybody looks at parameters.
+/// The media types without parameters are checked first, as upstream does when it chooses a route.
 fn check_acceptable(clauses: &[AcceptClause<'_>], available: &[&str]) -> Result<(), Status> {
     let known =
         |clause: &AcceptClause<'_>| TYPES.contains(&clause.media_type) || clause.is_wildcard();
@@ -185,13 +184,13 @@ fn include_object(query: &Query<'_>) -> Result<IncludeObject, Status> {
     }
 }
 
-/// The form for a list, whose route is that of watches, too.
+/// Negotiates the representation of a list, which shares its route with watches.
 pub(crate) fn negotiate_list(
     headers: &HeaderMap,
     query: &Query<'_>,
     offer: SupportedEncodings,
 ) -> Result<Representation, Status> {
-    // Custom kinds have no routes of their own.
+    // Custom resources have no routes of their own.
     if offer == SupportedEncodings::All
         && let Some(accept) = accept_header(headers)
     {
@@ -200,7 +199,7 @@ pub(crate) fn negotiate_list(
     negotiate(headers, query, offer)
 }
 
-/// The form for a watch, which YAML has none of.
+/// Negotiates the representation of a watch, which cannot be YAML.
 pub(crate) fn negotiate_stream(
     headers: &HeaderMap,
     query: &Query<'_>,
@@ -213,7 +212,7 @@ pub(crate) fn negotiate_stream(
     Ok(form)
 }
 
-/// The encoding for a document about the server.
+/// Negotiates the encoding of a non-resource document.
 pub(crate) fn negotiate_document(headers: &HeaderMap) -> Result<Encoding, Status> {
     let Some(accept) = accept_header(headers) else {
         return Ok(Encoding::Json);
@@ -223,7 +222,7 @@ pub(crate) fn negotiate_document(headers: &HeaderMap) -> Result<Encoding, Status
     first_encoding(&clauses).ok_or_else(|| Status::not_acceptable(TYPES))
 }
 
-/// The encoding for a refusal: JSON, if nothing else will do either.
+/// Negotiates the encoding of an error: JSON if no other is acceptable.
 pub(crate) fn negotiate_error(headers: &HeaderMap) -> Encoding {
     let accept = accept_header(headers);
     accept

@@ -1,11 +1,11 @@
-//! What the part behind the question mark says.
+//! Parser of query parameters.
 //!
-//! Unknown parameters are ignored. Of a parameter given twice, the first counts.
+//! Unknown parameters are ignored. Of a repeated parameter, the first counts.
 
 use optik_object::Status;
 use std::borrow::Cow;
 
-/// Longer queries are refused.
+/// Longer queries are rejected.
 const QUERY_BYTES_MAX: usize = 512 * 1024;
 
 /// Decoded parameters.
@@ -25,7 +25,7 @@ impl<'a> Query<'a> {
         found.map(|(_, value)| value.as_ref())
     }
 
-    /// Absent is empty.
+    /// The value, empty if the parameter is absent.
     pub(crate) fn get_or_empty(&self, name: &str) -> &str {
         self.get(name).unwrap_or_default()
     }
@@ -35,7 +35,7 @@ impl<'a> Query<'a> {
         matching.map(|(_, value)| value.as_ref())
     }
 
-    /// Only `0` and `false` are false; even nothing is true.
+    /// Only `0` and `false` are false; an empty value is true.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
         let value = self.get(name)?;
         Some(!(value == "0" || value.eq_ignore_ascii_case("false")))
@@ -52,7 +52,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// Digits with a sign, as Go reads them.
+/// Digits with an optional sign, as Go parses them.
 fn parse_int(text: &str) -> Result<i64, &'static str> {
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {

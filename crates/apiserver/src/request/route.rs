@@ -1,8 +1,8 @@
-//! Documents about the server, by path.
+//! Routes of non-resource paths: discovery, OpenAPI, OpenID and others.
 
 use optik_auth::NonResourceRequestInfo;
 
-/// What a path that names no objects leads to.
+/// The target of a non-resource path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
     /// `/`
@@ -20,19 +20,19 @@ pub enum Route {
     },
     /// `/openapi/v2`
     OpenApiV2,
-    /// `/openapi/v3`, and what follows it.
+    /// `/openapi/v3` and the path below it.
     OpenApiV3(String),
     /// `/.well-known/openid-configuration`
     OpenIdConfiguration,
     /// `/openid/v1/jwks`
     OpenIdKeys,
-    /// Below `/api/`, but nothing.
+    /// An unknown path below `/api/`.
     UnknownOfCore,
     Unknown,
 }
 
 impl Route {
-    /// Never fails: what makes no sense is unknown.
+    /// Never fails: an unknown path is its own variant.
     #[must_use]
     pub fn from_request(request: &NonResourceRequestInfo) -> Self {
         let path = &request.path;
@@ -63,7 +63,7 @@ impl Route {
         }
     }
 
-    /// Some documents are handed out whatever the method is.
+    /// Whether the document is served for every method.
     pub(crate) fn allows_any_method(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Which objects of a collection are meant.
+//! The selection predicate of lists and watches: label selector, field selector and name.
 
 use crate::registry::served_resource::ServedResource;
 use crate::request::query::Query;
@@ -7,12 +7,12 @@ use optik_object::{ObjectMeta, Status, Value};
 use optik_store::Version;
 use std::collections::BTreeMap;
 
-/// Selectors, checked against what the kind knows.
+/// Selectors, validated against the fields the kind supports.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SelectionPredicate {
     labels: LabelSelector,
     fields: FieldSelector,
-    /// Something is asked that only the object tells.
+    /// Whether matching needs the object, not just its key.
     needs_object: bool,
 }
 
@@ -20,7 +20,7 @@ const NAME: &str = "metadata.name";
 const NAMESPACE: &str = "metadata.namespace";
 
 impl SelectionPredicate {
-    /// Reads selectors that are [`of`](Self::of) no kind yet.
+    /// Parses selectors, not yet validated [for a kind](Self::for_kind).
     pub(crate) fn parse(query: &Query<'_>) -> Result<Self, Status> {
         Ok(Self {
             labels: LabelSelector::parse(query.get_or_empty("labelSelector"))
@@ -31,7 +31,7 @@ impl SelectionPredicate {
         })
     }
 
-    /// Holds them against what the kind knows.
+    /// Validates the selectors against the fields the kind supports.
     pub(crate) fn for_kind(mut self, kind: &ServedResource) -> Result<Self, Status> {
         let known = &kind.resource.selectable_fields;
         for term in self.fields.terms() {
@@ -47,7 +47,8 @@ impl SelectionPredicate {
         Ok(self)
     }
 
-    /// Of the object that the path names; fields may say the same, and not something else.
+    /// Restricts the predicate to the object named by the path; a field selector for another name
+    /// is rejected.
     pub(crate) fn with_name(mut self, name: &str) -> Result<Self, Status> {
         if self.fields.is_empty() {
             self.fields = FieldSelector::one_term_equal(NAME, name);
@@ -64,24 +65,24 @@ impl SelectionPredicate {
         Self::parse(query)?.for_kind(kind)
     }
 
-    /// Everything matches.
+    /// Whether every object matches.
     pub(crate) fn matches_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 
-    /// The one name that can match, if the selector says so.
+    /// The only name that can match, if the selector has one.
     pub(crate) fn only_name(&self) -> Option<&str> {
         self.fields.requires_exact_match(NAME)
     }
 
-    /// Stored bytes that cannot be read match nothing.
+    /// Unreadable stored bytes match nothing.
     pub(crate) fn matches(&self, kind: &ServedResource, version: &Version) -> bool {
         self.matches_key(kind, version)
             && self.matches_labels(version)
             && self.matches_fields(kind, version)
     }
 
-    /// Whether it matches an object that has a name and nothing else.
+    /// Whether an object with this name and no other fields matches.
     pub(crate) fn matches_name_only(&self, name: &str) -> bool {
         self.matches_name("", name) && self.labels.matches(&BTreeMap::new())
     }

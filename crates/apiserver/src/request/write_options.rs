@@ -1,4 +1,4 @@
-//! Options that writes share.
+//! Options common to writes: fieldManager, fieldValidation, dryRun.
 
 use crate::request::query::Query;
 use optik_object::{FieldError, Status, Value};
@@ -9,24 +9,24 @@ const FIELD_MANAGER_BYTES_MAX: usize = 128;
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
-    /// How the client put it; empty if it did not.
+    /// As sent by the client; empty if it was not sent.
     pub(crate) field_validation_given: String,
-    /// Empty if the client did not say.
+    /// Empty if it was not sent.
     pub(crate) field_manager: String,
 }
 
-/// What becomes of fields that the kind does not have, or that are given twice.
+/// What happens to unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
     Ignore,
-    /// They are dropped, and the client is told.
+    /// They are dropped, and the client gets a warning.
     #[default]
     Warn,
-    /// The request is refused.
+    /// The request is rejected.
     Strict,
 }
 
-/// What a refusal calls them.
+/// The name of the options in errors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OptionsKind {
     Create,
@@ -73,7 +73,7 @@ impl WriteOptions {
         })
     }
 
-    /// Adds what was asked for to a document about it.
+    /// Adds the given options to an options document.
     pub(crate) fn add_to_document(&self, options: &mut Value) {
         let given = [
             ("fieldManager", &self.field_manager),

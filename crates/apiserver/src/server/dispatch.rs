@@ -1,4 +1,4 @@
-//! Who answers a request: documents about the server, or objects.
+//! Dispatches a request: non-resource documents, or objects.
 
 use crate::admission::{AdmissionChain, WarningRecorder};
 use crate::handlers::connect;
@@ -20,7 +20,7 @@ use optik_catalog::{SpecialKind, Verb};
 use optik_object::Status;
 use std::borrow::Cow;
 
-/// A request about objects, and what is around it.
+/// A request about objects, with its context.
 #[derive(Clone, Copy)]
 struct RequestContext<'a> {
     request: &'a ApiRequest,
@@ -141,8 +141,9 @@ impl ApiServerInner {
         answered
     }
 
-    /// What was written about access and about writes is in force before the writer hears
-    /// of it. What defines kinds, whoever needs it waits for.
+    /// Refreshes the compiled RBAC and admission configuration after a write to it, so that it is
+    /// in force before the response is sent. CRDs are compiled by the controller; requests that
+    /// need one wait.
     fn refresh_compiled(&self, hook: SpecialKind) {
         match hook {
             SpecialKind::Role | SpecialKind::Binding => {
@@ -155,7 +156,7 @@ impl ApiServerInner {
         }
     }
 
-    /// Writes are boxed: they need much room, which reads would carry around, too.
+    /// Writes are boxed: their futures are large, and reads would carry that size, too.
     async fn run_endpoint(
         &self,
         endpoint: ResourceEndpoint,
@@ -194,7 +195,7 @@ impl ApiServerInner {
     }
 }
 
-/// What is said of a path that leads nowhere depends on how far it got.
+/// The error for an unknown path depends on whether its group is served.
 fn unknown_resource(kinds: &ResourceRegistry, group: &str) -> Result<ApiResponse, Status> {
     if group.is_empty() || kinds.is_built_in(group) {
         return Err(Status::resource_not_found());
@@ -202,8 +203,7 @@ fn unknown_resource(kinds: &ResourceRegistry, group: &str) -> Result<ApiResponse
     Ok(not_found())
 }
 
-/// A place for a namespace with nothing in it means all of them. Only lists and watches
-/// get this far with one.
+/// An empty namespace in the path means all namespaces. Only lists and watches reach this with one.
 fn all_namespaces_if_empty(target: &ResourcePath) -> Cow<'_, ResourcePath> {
     match target.shape().scope {
         PathScope::EmptyNamespace => Cow::Owned(ResourcePath {

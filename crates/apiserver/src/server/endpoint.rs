@@ -1,7 +1,7 @@
-//! Which handler carries a request out.
+//! Chooses the handler (endpoint) of a request.
 //!
-//! An [`ResourceEndpoint`] is chosen from the same value that the authorizer judged. The handlers
-//! behind it are given no method and no path.
+//! A [`ResourceEndpoint`] is chosen from the attributes that the authorizer checked. The handlers
+//! behind it get no method and no path.
 
 use crate::handlers::write::SubresourceTarget;
 use crate::registry::served_resource::ServedResource;
@@ -12,7 +12,7 @@ use optik_catalog::{
 };
 use optik_object::Status;
 
-/// Everything that can be done to objects.
+/// Every operation on objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ResourceEndpoint {
     List,
@@ -33,9 +33,10 @@ pub(crate) enum ResourceEndpoint {
     Review(ReviewKind),
     ListComponents,
     GetComponent,
-    /// What would be a connection to a node, or to something that runs there.
+    /// A connection (exec, proxy, ...) to a node, or to something that runs there.
     Connect(ConnectTarget),
-    /// Custom resources have no routes by method: a name is missed when it is looked for.
+    /// Custom resources have no routes by method: a missing name is found when the object is looked
+    /// up.
     NameMissing {
         patch: bool,
     },
@@ -44,24 +45,24 @@ pub(crate) enum ResourceEndpoint {
 /// Why a request has no handler.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EndpointError {
-    /// The resource, but not the method.
+    /// The resource exists, but does not support the method.
     Method,
-    /// No such resource below a group that is served.
+    /// No such resource in a served group.
     Resource,
-    /// No such path at all.
+    /// No such path.
     Path,
-    /// A custom resource has no such subresource, so it is taken for an object.
+    /// A custom resource without this subresource: the path is taken for an object.
     Object,
-    /// A collection that can be listed, and not watched.
+    /// A collection that can be listed but not watched.
     Watch,
-    /// The path has a place for a namespace, and nothing is there.
+    /// The namespace in the path is empty.
     NamespaceMissing,
     /// `.` and `..`
     BadName(String),
 }
 
 impl EndpointError {
-    /// As kube-apiserver says it; `None` where it has no `Status` but a plain page.
+    /// The `Status` that kube-apiserver sends; `None` where it sends a plain page.
     pub(super) fn status(
         &self,
         kind: &ServedResource,
@@ -84,7 +85,7 @@ impl EndpointError {
     }
 }
 
-/// Custom resources say which verb it is that they do not have.
+/// For custom resources the error names the unsupported verb.
 fn method_not_supported(kind: &ServedResource, verb: RequestVerb) -> Status {
     if kind.custom.is_none() {
         return Status::method_not_allowed();
@@ -98,14 +99,14 @@ fn method_not_supported(kind: &ServedResource, verb: RequestVerb) -> Status {
 }
 
 impl ResourceEndpoint {
-    /// The endpoint that a request is for, of a kind that its path names.
+    /// The endpoint for a request about a kind.
     pub(super) fn find(
         kind: &ServedResource,
         request: &ResourceRequestInfo,
     ) -> Result<Self, EndpointError> {
         let target = &request.target;
         check_path(kind, request)?;
-        // Only custom resources answer HEAD.
+        // Only custom resources support HEAD.
         let verb = match request.verb {
             RequestVerb::Api(_) if request.head && kind.custom.is_none() => None,
             RequestVerb::Api(verb) => Some(verb),
@@ -128,7 +129,7 @@ impl ResourceEndpoint {
         Ok(found)
     }
 
-    /// The verb that it carries out. What serves several is given the one of the request.
+    /// The verb of the endpoint. For an endpoint with several verbs it is that of the request.
     fn verb(self, requested: Verb) -> Verb {
         match self {
             Self::List | Self::ListComponents => Verb::List,
@@ -146,7 +147,7 @@ impl ResourceEndpoint {
     }
 }
 
-/// What is wrong with a path, whatever is to be done with it.
+/// Validates a path, independent of the verb.
 fn check_path(kind: &ServedResource, request: &ResourceRequestInfo) -> Result<(), EndpointError> {
     let target = &request.target;
     let (scope, named) = (target.shape().scope, target.name.is_some());
@@ -162,7 +163,7 @@ fn check_path(kind: &ServedResource, request: &ResourceRequestInfo) -> Result<()
     {
         return Err(EndpointError::Resource);
     }
-    // A path that makes no sense for a custom kind is no path at all.
+    // An invalid path of a custom resource is an unknown path.
     let leads_somewhere = match (scope, kind.is_namespaced()) {
         (PathScope::Namespaced, namespaced) => namespaced,
         (PathScope::Cluster, false) => true,
@@ -207,7 +208,7 @@ fn object_endpoint(
     target: &ResourcePath,
     verb: Option<Verb>,
 ) -> Result<ResourceEndpoint, EndpointError> {
-    // Across namespaces a name says nothing.
+    // A name without a namespace identifies no object.
     if kind.is_namespaced() && target.shape().scope != PathScope::Namespaced {
         return Err(EndpointError::Resource);
     }
@@ -220,10 +221,10 @@ fn object_endpoint(
             None => EndpointError::Resource,
         });
     };
-    // Custom resources have no routes that end: what follows is passed over.
+    // Custom resources ignore path segments after the subresource.
     let deeper = target.shape().depth == PathDepth::Subpath && kind.custom.is_none();
     let goes_deeper = subresource.action == SubresourceAction::Connect(ConnectTarget::Proxy);
-    // Parts of an object are not watched, and most have nothing below them.
+    // Subresources are not watched, and most have no subpaths.
     if target.watch || deeper && !goes_deeper {
         return Err(EndpointError::Resource);
     }
@@ -377,7 +378,7 @@ pub(super) mod tests {
         ResourceRegistry::from_resources(optik_catalog::builtin())
     }
 
-    /// Every kind, every shape of a path, every part, every method.
+    /// Every kind, path shape, subresource and method.
     pub(in crate::server) fn every_request(
         kinds: &ResourceRegistry,
         mut check: impl FnMut(&ServedResource, PathShape, &str, &str, &ResourceRequestInfo),
@@ -433,7 +434,7 @@ pub(super) mod tests {
                 format!("{endpoint}: {}", verbs.join(" "))
             })
             .collect();
-        // All but the one of custom resources (`NameMissing`).
+        // All but the variant of custom resources (`NameMissing`).
         assert_eq!(
             reached,
             [
@@ -458,7 +459,7 @@ pub(super) mod tests {
         );
     }
 
-    /// Discovery and the endpoints agree about what can be done with each resource.
+    /// The verbs in discovery are those that have endpoints.
     #[test]
     fn discovery_verbs_and_endpoints_agree() {
         for kind in &built_in().all {
@@ -485,7 +486,7 @@ pub(super) mod tests {
         }
     }
 
-    /// The deprecated paths ask for watches of objects and collections, and for nothing else.
+    /// The deprecated paths only watch objects and collections.
     #[test]
     fn deprecated_watch_paths_only_watch() {
         let mut watches = 0;

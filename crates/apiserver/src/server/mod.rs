@@ -1,4 +1,4 @@
-//! One request, one answer.
+//! The API server: handles one request and returns one response.
 
 pub(crate) mod compute_pool;
 mod dispatch;
@@ -41,7 +41,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-/// Whoever reads metrics does not wait longer for a store that may be far away.
+/// A metrics request waits at most this long for a remote store.
 const STORE_STATUS_WAIT_MAX: Duration = Duration::from_secs(1);
 
 /// The API on a store.
@@ -61,14 +61,14 @@ pub(crate) struct ApiServerInner {
     lease_manager: LeaseManager,
     service_ranges: ServiceRanges,
     pub(crate) authorizer: Arc<RbacAuthorizer>,
-    /// Tokens that reviews find good.
+    /// Tokens that TokenReview accepts.
     pub(crate) tokens: TokenFile,
     pub(crate) service_accounts: Option<ServiceAccountTokens>,
     pub(crate) flow_schemas: FlowSchemas,
     webhooks: Arc<AdmissionWebhooks>,
     policies: Arc<Policies>,
     webhook_metrics: Arc<WebhookMetrics>,
-    /// Where long requests are carried out; without it, where they are asked.
+    /// The pool for large requests; without it they are handled by the caller.
     compute: Option<ComputePool>,
 }
 
@@ -78,14 +78,14 @@ impl ApiServer {
         Self::with_webhook_transport(store, Arc::new(NoTransport))
     }
 
-    /// With somebody who can reach the webhooks that are configured.
+    /// A server that calls webhooks through a transport.
     #[must_use]
     pub fn with_webhook_transport(store: Store, caller: Arc<dyn WebhookTransport>) -> Self {
         let (clock, entropy) = (SystemClock::default(), SystemEntropy);
         Self::with_platform(store, Arc::new(clock), Arc::new(entropy), caller)
     }
 
-    /// With time and chance of one's own.
+    /// A server with a clock and a random source of the caller's.
     #[must_use]
     pub fn with_platform(
         store: Store,
@@ -96,7 +96,7 @@ impl ApiServer {
         Self::with_access(store, clock, entropy, caller, AuthOptions::default())
     }
 
-    /// And with a say in who may do what.
+    /// A server that also gets authentication and authorization options.
     #[must_use]
     pub fn with_access(
         store: Store,
@@ -159,7 +159,7 @@ impl ApiServer {
         }
     }
 
-    /// With other addresses and ports for services. Said before it is shared with others.
+    /// Sets the address and port ranges of services. Called before the server is shared.
     #[must_use]
     pub fn with_service_ranges(mut self, ranges: ServiceRanges) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -168,7 +168,7 @@ impl ApiServer {
         self
     }
 
-    /// With threads of their own for long requests. Said before it is shared with others.
+    /// Sets the compute pool for large requests. Called before the server is shared.
     #[must_use]
     pub fn with_compute(mut self, pool: ComputePool) -> Self {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -177,7 +177,7 @@ impl ApiServer {
         self
     }
 
-    /// The network of services, and the address in it that is the API's own.
+    /// The service network, and the API server's own address in it.
     #[must_use]
     pub fn service_network(&self) -> (String, String) {
         let ranges = &self.shared.service_ranges;
@@ -188,12 +188,12 @@ impl ApiServer {
         self.shared.registry.subscribe()
     }
 
-    /// Compiles the definitions of a snapshot, and serves what they define.
+    /// Compiles the CRDs of a snapshot and serves their kinds.
     pub(crate) fn load_crds(&self, state: &Snapshot) {
         self.shared.registry.load_crds(state);
     }
 
-    /// Has those asked about writes that the configurations of a snapshot name.
+    /// Recompiles the admission configuration from a snapshot.
     pub(crate) fn refresh_admission(&self, state: &Snapshot) {
         self.shared.webhooks.refresh(state);
         self.shared.policies.refresh(state);
@@ -203,12 +203,12 @@ impl ApiServer {
         self.shared.registry.update_crds(versions);
     }
 
-    /// The kinds of this moment.
+    /// The current registry.
     pub(crate) fn current_registry(&self) -> Arc<ResourceRegistry> {
         self.shared.registry.current()
     }
 
-    /// How many objects there are of each kind, as Prometheus reads it.
+    /// Object counts per kind, storage size and webhook metrics, in the Prometheus format.
     pub async fn metrics(&self) -> String {
         let (kinds, state) = (self.shared.registry.current(), self.shared.store.snapshot());
         let counted = tokio::task::spawn_blocking(move || object_counts(&kinds, &state)).await;
@@ -220,7 +220,7 @@ impl ApiServer {
             + &self.shared.webhook_metrics.render()
     }
 
-    /// Whether there is such a resource, and such a subresource of it, at this moment.
+    /// Whether this resource and subresource are served now.
     #[must_use]
     pub fn serves(&self, of: &optik_auth::ResourceAttributes<'_>) -> bool {
         let kinds = self.shared.registry.current();
@@ -231,12 +231,12 @@ impl ApiServer {
         })
     }
 
-    /// Answers one request. Never panics, never waits longer than the request asks for.
+    /// Handles one request. Never panics, never waits longer than the request allows.
     pub async fn handle(&self, request: ApiRequest) -> ApiResponse {
         self.run_or_offload(request, AdmissionMode::Admit).await
     }
 
-    /// The same for a part of the server whose writes are nobody else's concern.
+    /// Handles a request without admission, for internal writes.
     pub async fn handle_without_admission(&self, request: ApiRequest) -> ApiResponse {
         self.run_or_offload(request, AdmissionMode::Bypass).await
     }
@@ -254,7 +254,7 @@ impl ApiServer {
     }
 }
 
-/// Who has a say in a write.
+/// Whether admission plugins run for a write.
 #[derive(Clone, Copy)]
 enum AdmissionMode {
     Admit,
@@ -283,7 +283,7 @@ impl ApiServerInner {
 mod tests {
     use super::*;
 
-    /// Servers answer on many threads.
+    /// The server handles requests on many threads.
     #[test]
     fn handle_future_is_send() {
         fn check<T: Send>(_: impl FnOnce(ApiServer, ApiRequest) -> T) {}

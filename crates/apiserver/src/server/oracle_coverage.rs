@@ -1,6 +1,5 @@
-//! Whatever the router knows, the oracle of authorization asks for: see
-//! `optik_api_testkit::oracle`. Whoever adds an endpoint, a subresource or a document adds
-//! a row there.
+//! Checks that the authorization oracle (`optik_api_testkit::oracle`) covers every endpoint,
+//! subresource and document the router knows. A new one needs a row there.
 
 use crate::registry::served_resource::ResourceRegistry;
 use crate::request::http_types::{ApiRequest, User};
@@ -16,7 +15,7 @@ use optik_store::{Options, Store};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A list of all variants, which does not compile without one of them.
+/// A list of all variants, which does not compile if one is missing.
 macro_rules! variants {
     ($all:ident, $name:ident($of:ident): $($variant:ident)*) => {
         const $all: &[&str] = &[$(stringify!($variant)),*];
@@ -40,14 +39,14 @@ variants!(ROUTES, route_name(Route):
 variants!(ACTIONS, action_name(SubresourceAction):
     Status Approve Finalize Scale Bind Evict EphemeralContainers Resize Token Connect ReadOnly Unserved);
 
-/// Of these the catalog has no subresource.
+/// Variants that no subresource in the catalog has.
 const ACTIONS_OF_NOTHING: [&str; 2] = ["ReadOnly", "Unserved"];
 
 fn name_set<'a>(names: &[&'a str]) -> BTreeSet<&'a str> {
     names.iter().copied().collect()
 }
 
-/// The built-in kinds, and the custom one of the oracle.
+/// The built-in kinds, and the oracle's custom resource.
 async fn kinds() -> Arc<ResourceRegistry> {
     let store = Store::open(Options::ephemeral()).unwrap();
     let api = ApiServer::new(store.clone());
@@ -64,7 +63,7 @@ async fn kinds() -> Arc<ResourceRegistry> {
     kinds
 }
 
-/// What is asked by users who have a right on just that: the verbs are all there.
+/// The oracle's requests of users with a right on one resource: these cover all verbs.
 fn oracle_requests() -> Vec<ResourceRequestInfo> {
     let of_each: BTreeMap<String, Permission> = oracle::permissions()
         .map(|right| (right.rule_resource(), right))
@@ -124,7 +123,7 @@ async fn authorization_oracle_covers_every_endpoint_error() {
     let kinds = kinds().await;
     let mut met = BTreeSet::new();
     for right in oracle::permissions() {
-        // One verb is enough: what is sent depends on the resource.
+        // One verb is enough: the requests depend on the resource.
         if right.verb != "get" {
             continue;
         }

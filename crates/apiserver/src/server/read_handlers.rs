@@ -1,4 +1,4 @@
-//! Requests that read.
+//! Handlers of get, list and watch requests.
 
 use crate::encoding::representation::{self, ListEncoder, Representation, Serializer};
 use crate::handlers::get::{GetView, get};
@@ -99,7 +99,7 @@ impl ApiServerInner {
         Ok(self.watch_response(watching).await)
     }
 
-    /// An answer in the form that was asked for.
+    /// A response in the negotiated representation.
     pub(crate) fn serialize_response(
         &self,
         form: Representation,
@@ -117,7 +117,7 @@ impl ApiServerInner {
     }
 }
 
-/// How a watch is asked for; who says so twice is judged by the query.
+/// How a watch was requested; if both the path and the query do, the query counts.
 fn watch_form(asked: &RequestScope<'_>) -> WatchForm {
     match asked.query.flag("watch") {
         Some(true) => WatchForm::Query,

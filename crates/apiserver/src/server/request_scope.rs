@@ -1,4 +1,4 @@
-//! A request about objects of a kind, and what it asks for.
+//! The scope of a request: kind, path, user, options and negotiated representation.
 
 use crate::admission::{AdmissionChain, WarningRecorder};
 use crate::encoding::representation::Representation;
@@ -19,7 +19,7 @@ use optik_object::{Object, Status};
 use optik_store::Origin;
 use std::sync::Arc;
 
-/// The request, and what is known of it before anything is done.
+/// A request, with what is known about it before it is handled.
 pub(crate) struct RequestScope<'a> {
     pub(crate) request: &'a ApiRequest,
     pub(crate) registry: &'a ResourceRegistry,
@@ -38,7 +38,7 @@ impl<'a> RequestScope<'a> {
         }
     }
 
-    /// The form its answer is wanted in.
+    /// The negotiated representation of the response.
     pub(crate) fn representation(&self) -> Result<Representation, Status> {
         negotiation::negotiate(
             &self.request.headers,
@@ -70,7 +70,7 @@ impl<'a> RequestScope<'a> {
         }
     }
 
-    /// The object of the body. What is odd about it the client is told.
+    /// Decodes the object in the body. Field validation issues become warnings.
     pub(crate) fn decode(
         &self,
         part: SubresourceTarget,
@@ -94,8 +94,8 @@ impl<'a> RequestScope<'a> {
         DeleteOptions::read(&self.query, &request.headers, &request.body)
     }
 
-    /// Which objects are meant, and in which state. Judged in upstream's order: what cannot
-    /// be read, what does not go together, what the kind does not know.
+    /// The predicate and state of the selected objects. Checked in upstream's order: parse errors,
+    /// conflicting options, unsupported fields.
     pub(super) fn selected_objects(
         &self,
         watch: Option<WatchForm>,
@@ -106,7 +106,7 @@ impl<'a> RequestScope<'a> {
         Ok((options, selection.for_kind(self.kind)?))
     }
 
-    /// Some kinds leave their dependents behind, which not everybody expects.
+    /// Warns about kinds whose default is to orphan dependents, which is unexpected.
     pub(super) fn warn_about_orphans(&self, options: &DeleteOptions) {
         if options.propagation.is_none() {
             let told = self.kind.resource.strategy_options.orphan_warning;
@@ -131,11 +131,11 @@ impl<'a> RequestScope<'a> {
     }
 }
 
-/// Who writes, for those who ask later.
+/// Who makes the write, as recorded for later readers such as managedFields.
 fn origin(user: &User, request: &ApiRequest, options: &WriteOptions, verb: &str) -> Origin {
     let agent = request.headers.get(USER_AGENT);
     let agent = agent.and_then(|agent| agent.to_str().ok()).unwrap_or("");
-    // Without a name of its own, a manager is called by its program.
+    // Without a fieldManager, the manager is the program in the User-Agent.
     let manager = match options.field_manager.as_str() {
         "" => agent.split('/').next().unwrap_or(""),
         manager => manager,

@@ -1,10 +1,10 @@
-//! What there is, for those who measure it.
+//! Storage metrics: object counts and store size.
 
 use crate::registry::served_resource::ResourceRegistry;
 use optik_store::{Snapshot, StoreStatus};
 use std::collections::BTreeSet;
 
-/// How many objects there are of each kind, as Prometheus reads it.
+/// Object counts per kind, in the Prometheus format.
 pub(crate) fn object_counts(kinds: &ResourceRegistry, state: &Snapshot) -> String {
     let mut directories = BTreeSet::new();
     let (mut storage, mut resources) = (String::new(), String::new());
@@ -33,9 +33,9 @@ pub(crate) fn object_counts(kinds: &ResourceRegistry, state: &Snapshot) -> Strin
     )
 }
 
-/// What they take on disk, and what else lies there.
+/// The size of the store on disk.
 pub(crate) fn storage_size(status: &StoreStatus) -> String {
-    // Upstream numbers the clusters that it uses; we use one.
+    // Upstream numbers its etcd clusters; there is one here.
     let mut page = format!(
         "# TYPE apiserver_storage_size_bytes gauge\n\
          apiserver_storage_size_bytes{{storage_cluster_id=\"etcd-0\"}} {}\n",

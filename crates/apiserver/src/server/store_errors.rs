@@ -1,9 +1,9 @@
-//! Where the store's errors become a `Status`.
+//! Maps store errors to `Status`.
 
 use optik_object::{CorruptBytes, Status};
 use optik_store::{CommitError, ReadError, TxnError};
 
-/// A write that was not acknowledged.
+/// The error for a write that was not acknowledged.
 pub(crate) fn commit_failed(error: CommitError) -> Status {
     match error {
         CommitError::Txn(TxnError::TooLarge { .. }) => {
@@ -20,7 +20,7 @@ pub(crate) fn commit_failed(error: CommitError) -> Status {
             tracing::error!("disk write failed: {cause}");
             Status::internal("store write failed")
         }
-        // The client must not assume that nothing happened.
+        // The client must not assume that nothing was written.
         CommitError::Unknown(cause) => {
             tracing::warn!("write outcome unknown: {cause}");
             Status::timeout(
@@ -40,7 +40,7 @@ pub(crate) fn commit_failed(error: CommitError) -> Status {
     }
 }
 
-/// A state that cannot be proven to be the newest.
+/// The error for a read whose state cannot be confirmed as the newest.
 pub(crate) fn read_failed(error: ReadError) -> Status {
     match error {
         ReadError::Stopped => shutting_down(),
@@ -51,11 +51,11 @@ pub(crate) fn read_failed(error: ReadError) -> Status {
     }
 }
 
-/// A state that others may have changed since it was last known to be the newest.
+/// The error for a state that may have changed since it was last confirmed as the newest.
 pub(crate) fn not_confirmed(error: ReadError) -> Status {
     match error {
         ReadError::Stopped => shutting_down(),
-        // Each request is told, which would fill the log.
+        // Not logged: every request gets this error, which would fill the log.
         other => {
             tracing::debug!("cannot confirm that the local state is current: {other}");
             Status::unavailable("store unavailable")
@@ -67,7 +67,7 @@ pub(crate) fn shutting_down() -> Status {
     Status::unavailable("apiserver is shutting down")
 }
 
-/// Bytes in the store that are no object.
+/// The error for stored bytes that are not an object.
 pub(crate) fn damaged_object(key: &str, error: CorruptBytes) -> Status {
     tracing::error!("{key}: {error}");
     Status::internal("stored object is corrupt")

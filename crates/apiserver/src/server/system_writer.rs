@@ -1,4 +1,4 @@
-//! What the server writes for itself.
+//! Writes by the server itself: bootstrap objects, CRD statuses, statuses of other system objects.
 
 use crate::admission::WarningRecorder;
 use crate::handlers::write::{
@@ -12,10 +12,10 @@ use optik_object::{Object, Status};
 use optik_store::Origin;
 use std::sync::Arc;
 
-/// Namespaces that exist from the beginning.
+/// Namespaces created at start.
 const SYSTEM_NAMESPACES: &[&str] = &["default", "kube-node-lease", "kube-public", "kube-system"];
 
-/// A kind of which the server writes objects, and in whose name.
+/// A kind that the server writes, and the identity it uses.
 #[derive(Clone, Copy)]
 pub(crate) struct SystemWriter<'a> {
     pub(crate) registry: &'a ResourceRegistry,
@@ -24,7 +24,7 @@ pub(crate) struct SystemWriter<'a> {
 }
 
 impl ApiServer {
-    /// Makes what every cluster has. Those that exist are left alone.
+    /// Creates the objects that every cluster has. Existing ones are left alone.
     ///
     /// # Errors
     /// If the store cannot be written.
@@ -51,7 +51,7 @@ impl ApiServer {
             object.set_name(name);
             match self.shared.system_create(own, object).await {
                 Ok(()) => {}
-                // Another server on the same store.
+                // Another server on the same store created it.
                 Err(status) if status.code() == 409 => {}
                 Err(status) => return Err(status),
             }
@@ -60,7 +60,7 @@ impl ApiServer {
         self.bootstrap_roles().await
     }
 
-    /// Grants definitions their names. False if something is left to do.
+    /// Updates CRD statuses, which accepts names. Returns false if work is left.
     pub(crate) async fn update_crd_statuses(&self) -> bool {
         let kinds = self.shared.registry.current();
         let Some(kind) = kinds.find("apiextensions.k8s.io", "v1", "customresourcedefinitions")
@@ -80,7 +80,7 @@ impl ApiServer {
             .next_status_update(&after, self.shared.now())
         {
             settled &= self.shared.system_update_status(own, object).await;
-            // What was granted counts before the next one is looked at.
+            // An accepted name must be visible before the next CRD is looked at.
             let key = format!("{DEFINITIONS}{name}");
             let state = self.shared.store.snapshot();
             if let Some(version) = state.get(key.as_bytes()) {
@@ -119,7 +119,7 @@ impl ApiServerInner {
         write::update(&writing, &name, part, object).await.map(drop)
     }
 
-    /// Writes what the server says of an object in its status. False if that is left to do.
+    /// Writes an object's status. Returns false if the write must be retried.
     pub(crate) async fn system_update_status(&self, own: SystemWriter<'_>, object: Object) -> bool {
         let name = object.name().to_owned();
         match self
@@ -127,7 +127,7 @@ impl ApiServerInner {
             .await
         {
             Ok(()) => true,
-            // Somebody else wrote or deleted it: it comes again through the watch.
+            // The object was written or deleted concurrently: the watch reports it again.
             Err(status) if matches!(status.code(), 404 | 409) => true,
             Err(status) => {
                 let kind = &own.kind.resource.kind;
@@ -155,7 +155,7 @@ impl ApiServerInner {
         }
     }
 
-    /// A write in which nobody else has a say.
+    /// The context of a write without admission.
     pub(super) fn write_context<'a>(
         &'a self,
         (kinds, kind): (&'a ResourceRegistry, &'a Arc<ServedResource>),

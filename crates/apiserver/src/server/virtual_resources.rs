@@ -1,4 +1,4 @@
-//! Kinds of which nothing is kept, because they stand for something else.
+//! Virtual resources: kinds that are not stored, such as bindings and component statuses.
 
 use crate::handlers::discovery_handler::json_line;
 use crate::request::http_types::ApiResponse;
@@ -9,13 +9,13 @@ use http::StatusCode;
 use optik_object::{ResourceName, Status, Value};
 use serde_json::json;
 
-/// What a component is called when it is not there.
+/// The resource name in the NotFound error of a component.
 const COMPONENT_STATUS: ResourceName<'static> = ResourceName {
     group: "",
     plural: "componentstatus",
     kind: "ComponentStatus",
 };
-/// The store, by the name that clients know it by.
+/// The store, by the component name that clients know.
 const STORE_COMPONENT: &str = "etcd-0";
 
 impl ApiServerInner {
@@ -33,8 +33,8 @@ impl ApiServerInner {
         self.bind(asked, None).await
     }
 
-    /// The store is all there is to tell of: whoever schedules or controls does so
-    /// elsewhere, or is part of this server.
+    /// Only the store has a status: the scheduler and controllers run elsewhere or are part of this
+    /// server.
     pub(super) async fn get_component(
         &self,
         asked: &RequestScope<'_>,

@@ -1,7 +1,8 @@
-//! Which requests are long: how much there is to decode, to change, to check and to encode.
+//! Work estimate: decides which requests are large enough for the compute pool, by what is to be
+//! decoded, changed, validated and encoded.
 //!
-//! That is said by a weight in bytes of text: a tree takes about ten times as much. What many
-//! short values are written in weighs more than its length.
+//! The weight is in bytes of text: a parsed tree takes about ten times as much. Text with many
+//! short values weighs more than its length.
 
 use crate::admission::policies::PolicySet;
 use crate::registry::served_resource::ServedResource;
@@ -14,22 +15,22 @@ use memchr::{memchr_iter, memmem};
 use optik_auth::{RequestInfo, ResourcePath};
 use optik_catalog::{SpecialKind, Verb};
 
-/// What weighs more takes about a millisecond.
+/// Requests of a higher weight take more than about a millisecond.
 const OFFLOAD_WEIGHT_MIN: usize = 64 * 1024;
-/// A map takes as much memory as so much text, however little is in it.
+/// Memory of a map, in bytes of text, however few members it has.
 const MAP_WEIGHT: usize = 64;
-/// A byte of protobuf, and of YAML: their maps cannot be counted.
+/// The weight of a byte of protobuf or YAML: their maps cannot be counted.
 const PROTOBUF_WEIGHT: usize = 4;
 const YAML_WEIGHT: usize = 8;
-/// What evaluates expressions may take long, however short it is.
+/// Evaluating CEL expressions may take long, however short they are.
 const EXPRESSIONS_WEIGHT: usize = OFFLOAD_WEIGHT_MIN + 1;
 /// What a JSON patch may add by copying. See `optik_patch`.
 const COPIES_WEIGHT: usize = 3 << 20;
-/// What a document about the API is made from: one is made for a user at a time.
+/// The weight of an API document's source: one document at a time is built for a user.
 const API_DOCUMENT_WEIGHT: usize = 4 << 20;
 
 impl ApiServerInner {
-    /// What a request weighs with what it is about; `None` if it is not long.
+    /// The weight of a request with the objects it is about; `None` if it is not offloaded.
     pub(super) fn offload_weight(&self, request: &ApiRequest) -> Option<usize> {
         let weight =
             body_weight(request) + json_patch_copies_weight(request) + self.request_weight(request);
@@ -69,8 +70,8 @@ impl ApiServerInner {
         }
     }
 
-    /// Definitions and policies have expressions, which are compiled; objects are held against
-    /// those of their kind and of policies.
+    /// The weight of CEL expressions: those of CRDs and policies are compiled, those of the kind
+    /// and of policies are evaluated on objects.
     fn expressions_weight(&self, kind: &ServedResource) -> usize {
         let own = kind
             .custom
@@ -106,7 +107,7 @@ fn body_weight(request: &ApiRequest) -> usize {
     if is("protobuf") {
         return request.body.len() * PROTOBUF_WEIGHT;
     }
-    // An apply is YAML by its name, and JSON with most clients.
+    // An apply is YAML by its media type, but most clients send JSON.
     if is("yaml") && !request.body.trim_ascii_start().starts_with(b"{") {
         return request.body.len() * YAML_WEIGHT;
     }
@@ -117,13 +118,13 @@ fn json_weight(text: &[u8]) -> usize {
     text.len() + memchr_iter(b'{', text).count() * MAP_WEIGHT
 }
 
-/// Whether the client takes what is stored as it is.
+/// Whether the client accepts the stored form.
 fn accepts_stored_form(headers: &HeaderMap) -> bool {
     let accept = headers.get(ACCEPT).map(http::HeaderValue::as_bytes);
     matches!(accept, None | Some(b"" | b"*/*" | b"application/json"))
 }
 
-/// A short patch makes much of little by copying what it has copied.
+/// A short JSON patch can grow a document by repeated copies.
 fn json_patch_copies_weight(request: &ApiRequest) -> usize {
     match &*request.info {
         RequestInfo::Resource(of) if of.has_verb(Verb::Patch) => {}
@@ -161,7 +162,7 @@ mod tests {
         request
     }
 
-    /// Short requests are not handed over; what is about something long is.
+    /// Small requests are not offloaded unless they are about large objects.
     #[tokio::test]
     async fn large_requests_and_objects_are_offloaded() {
         let api = ApiServer::new(Store::open(Options::ephemeral()).unwrap());
@@ -242,7 +243,7 @@ mod tests {
         }
     }
 
-    /// Expressions may take long however short they are, and what they look at is.
+    /// CEL expressions may take long however short they and the objects are.
     #[tokio::test]
     async fn requests_that_evaluate_cel_are_offloaded() {
         let api = ApiServer::new(Store::open(Options::ephemeral()).unwrap());

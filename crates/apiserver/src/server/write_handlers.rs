@@ -1,4 +1,4 @@
-//! Requests that write.
+//! Handlers of create, update, patch, apply and delete requests.
 
 use crate::encoding::encode_pool::BufferQuota;
 use crate::encoding::representation::{ListEncoder, Representation};
@@ -77,7 +77,7 @@ impl ApiServerInner {
         let mut writing = asked.write_context(self, options, "apply");
         let config = match ApplyConfiguration::read(kind, &asked.request.body, force) {
             Ok(config) => config,
-            // Of what is not there, no part is made.
+            // A subresource of a missing object is not created.
             Err(why) if part != SubresourceTarget::Main => {
                 return Err(writing.unreadable_error(name, why).await);
             }
@@ -92,7 +92,7 @@ impl ApiServerInner {
         self.write_response(form, kind, written)
     }
 
-    /// A pod that the path names, or the body.
+    /// Binds the pod named by the path or by the body.
     pub(super) async fn bind(
         &self,
         asked: RequestScope<'_>,

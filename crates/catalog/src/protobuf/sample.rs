@@ -1,4 +1,4 @@
-//! Values of every kind, made up from the table.
+//! Generates sample values of every kind from the message table.
 
 use optik_object::protobuf::{
     FieldCardinality, FieldDescriptor, FieldType, JsonMapping, JsonSchemaOr, MessageDescriptor,
@@ -6,14 +6,14 @@ use optik_object::protobuf::{
 };
 use optik_object::{Map, Value};
 
-/// Schemas lie in schemas without end; here, this deep.
+/// The depth of nested JSON schemas, which are recursive.
 const SCHEMAS_MAX: usize = 2;
 
 pub(super) struct Sampler<'t> {
     pub(super) table: &'t MessageTable,
-    /// Decides what is set. Odd or even, and then the next: nothing better is needed.
+    /// The state of the generator that decides which fields are set; its low bit decides.
     pub(super) dice: u64,
-    /// Everything is set.
+    /// Every field is set.
     pub(super) full: bool,
 }
 
@@ -112,7 +112,7 @@ impl Sampler<'_> {
         })
     }
 
-    /// A struct has its own idea of what is set.
+    /// A struct has its own rules for unset fields.
     fn unset(&mut self, field: &FieldDescriptor, schemas: usize) -> Value {
         match field.kind {
             FieldType::Bytes => Value::Null,

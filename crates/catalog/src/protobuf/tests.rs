@@ -4,7 +4,7 @@ use optik_object::protobuf::{DEPTH_MAX, Envelope, MAGIC, ProtobufError, watch_fr
 use optik_object::{Value, parse, to_bytes};
 use proptest::prelude::*;
 
-/// `*` is not an apiVersion that anybody sends.
+/// `*` is no apiVersion of a request.
 fn kinds() -> impl Iterator<Item = (&'static str, &'static str)> {
     messages()
         .kinds()
@@ -48,7 +48,7 @@ fn protobuf_round_trip_with_no_fields_set() {
         let bytes = messages().encode(&nothing, api_version, kind).unwrap();
         let value = messages().decode(&bytes).unwrap().value;
         round_trip(&value, api_version, kind);
-        // Go writes the same members whether or not their fields were on the wire.
+        // Go writes the same members whether or not their fields are present in the message.
         let mut bare = MAGIC.to_vec();
         bare.extend([0x12, 0]);
         let decoded = messages()
@@ -89,8 +89,8 @@ fn protobuf_options_kinds_decode_under_any_version() {
     );
 }
 
-/// Exchanged with kube-apiserver v1.36.4 or sent by kubectl: apiVersion, kind, the
-/// document in hexadecimal, and what it is in JSON.
+/// Documents captured from kube-apiserver v1.36.4 or sent by kubectl: apiVersion, kind, the
+/// document in hexadecimal, and the expected JSON.
 #[test]
 fn protobuf_documents_from_kube_apiserver_decode() {
     let text = include_str!(concat!(
@@ -125,7 +125,7 @@ fn hex(bytes: &[u8]) -> String {
 #[test]
 fn truncated_protobuf_documents_are_rejected() {
     let bytes = messages().encode(&full("v1", "Pod"), "v1", "Pod").unwrap();
-    // Without its last two fields, which are empty, a document is whole.
+    // A document without its last two fields, which are empty, is complete.
     let whole = bytes.len() - 4;
     for length in (0..whole).step_by(7).chain(whole - 50..whole) {
         assert!(messages().decode(&bytes[..length]).is_err(), "{length}");
@@ -137,7 +137,7 @@ fn truncated_protobuf_documents_are_rejected() {
     }
 }
 
-/// A document around any bytes.
+/// Wraps bytes in a protobuf document.
 fn document(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let field = |tag: u8, bytes: &[u8]| {
         let mut out = vec![tag];
@@ -182,13 +182,13 @@ fn deeply_nested_protobuf_schemas_are_rejected() {
         value
     };
     let (version, kind) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
-    // The document, its spec, a version and its schema come before the first schema.
+    // The nesting counts the document, its spec, a version and its schema before the first schema.
     round_trip(&nested(DEPTH_MAX - 5), version, kind);
     let outcome = messages().encode(&nested(DEPTH_MAX - 4), version, kind);
     assert_eq!(outcome, Err(ProtobufError::TooDeep));
 }
 
-/// Two bytes each become an object with members.
+/// Every two bytes decode to an object with members.
 #[test]
 fn decoded_protobuf_document_size_is_bounded() {
     let mut containers = Vec::new();
@@ -228,7 +228,7 @@ proptest! {
         let mut sampler = Sampler { table: messages(), dice, full: false };
         let value = sampler.document(api_version, kind);
         round_trip(&value, api_version, kind);
-        // And through JSON.
+        // The value also round-trips through JSON.
         prop_assert_eq!(parse(&to_bytes(&value)).unwrap().value, value);
     }
 
@@ -241,7 +241,7 @@ proptest! {
         let _ = messages().decode(&document(api_version, kind, &bytes));
     }
 
-    /// Nearly right, which gets further in.
+    /// Damaged documents are nearly valid, so that they reach deeper code paths.
     #[test]
     fn protobuf_decoding_of_damaged_documents_never_panics(
         (api_version, kind) in any_kind(),

@@ -1,4 +1,4 @@
-//! What is done about one object.
+//! Processing of one object by the garbage collector, as upstream's `attemptToDeleteItem`.
 
 use super::WorkItem;
 use super::graph::Graph;
@@ -15,8 +15,8 @@ use std::sync::Arc;
 
 const FOREGROUND: &str = "foregroundDeletion";
 const ORPHAN: &str = "orphan";
-/// Of those that hold up an owner, so many are looked for at a time: it is looked at as
-/// often as one of them goes.
+/// Maximum number of blocking dependents of an owner that are searched for at a time; the owner is
+/// processed again whenever one of them is gone.
 const BLOCKING_DEPENDENTS_MAX: usize = 256;
 
 type ProcessOutcome = Outcome<WorkItem>;
@@ -26,7 +26,7 @@ pub(super) struct GarbageCollector {
     pub(super) store: Store,
 }
 
-/// The names by which a stored object goes.
+/// The apiVersion and kind of a stored object.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct StoredTypeMeta {
@@ -34,7 +34,7 @@ struct StoredTypeMeta {
     api_version: String,
 }
 
-/// An object as far as it matters here.
+/// The fields of an object that the garbage collector needs.
 struct StoredObject {
     meta: ObjectMeta,
     revision: u64,
@@ -51,24 +51,24 @@ impl StoredObject {
         self.meta.finalizers.iter().any(|known| known == finalizer)
     }
 
-    /// Waits for its dependents before it goes.
+    /// Whether a foreground deletion waits for dependents.
     fn is_waiting_for_dependents(&self) -> bool {
         self.meta.is_being_deleted() && self.has_finalizer(FOREGROUND)
     }
 }
 
-/// What an owner is to its dependent.
+/// The state of an owner as seen by its dependent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OwnerStanding {
-    /// It is there and stays.
+    /// The owner exists and is not being deleted in the foreground.
     Solid,
-    /// It is being deleted and waits for its dependents.
+    /// The owner is being deleted in the foreground.
     WaitingForDependents,
-    /// It is not there.
+    /// The owner does not exist.
     Dangling,
-    /// Nobody knows what it is.
+    /// The state of the owner cannot be determined.
     Unknown,
-    /// It is where the dependent cannot have an owner.
+    /// The owner is in a scope where the dependent cannot have an owner.
     InvalidScope,
 }
 
@@ -78,7 +78,7 @@ impl GarbageCollector {
         Self { client, store }
     }
 
-    /// Where an owner must be, if its kind is known.
+    /// Returns the key of an owner if its kind is known.
     pub(super) fn owner_key(&self, owner: &OwnerReference, namespace: &str) -> Option<String> {
         let collection = self
             .client
@@ -99,7 +99,7 @@ impl GarbageCollector {
         })
     }
 
-    /// Does what is to be done about an object now.
+    /// Processes an object: deletes, orphans or keeps it.
     pub(super) async fn attempt_to_delete(&self, graph: &Graph, key: &str) -> ProcessOutcome {
         let Ok(state) = self.store.latest().await else {
             return ProcessOutcome::Retry;
@@ -147,7 +147,7 @@ impl GarbageCollector {
         }
     }
 
-    /// What becomes of an object that names owners.
+    /// Processes an object that has owner references.
     async fn process_dependent(
         &self,
         graph: &Graph,
@@ -161,7 +161,7 @@ impl GarbageCollector {
             .collect();
         let some = |wanted: OwnerStanding| standings.contains(&wanted);
         if some(OwnerStanding::Unknown) || some(OwnerStanding::InvalidScope) {
-            // Somebody may come who knows; definitions that come are noticed.
+            // The kind of an owner may be defined later; new CRDs are watched.
             return ProcessOutcome::Done;
         }
         if some(OwnerStanding::Solid) {
@@ -199,8 +199,8 @@ impl GarbageCollector {
         self.delete(found, policy).await
     }
 
-    /// Whether something that lives for it waits for its own dependents, and it holds
-    /// somebody up.
+    /// Whether a dependent waits for its own dependents while this object blocks an owner, which is
+    /// a deadlock.
     fn is_in_blocking_cycle(&self, graph: &Graph, state: &Snapshot, found: &StoredObject) -> bool {
         let owners = &found.meta.owner_references;
         let holds = owners
@@ -214,7 +214,7 @@ impl GarbageCollector {
             })
     }
 
-    /// Those it holds up, those whom they hold up in turn, and itself.
+    /// Returns the owners that the object blocks, transitively, and the object itself.
     fn blocked_owners(&self, state: &Snapshot, found: &StoredObject) -> BTreeSet<String> {
         let mut held = BTreeSet::from([found.meta.uid.clone()]);
         let mut names = found.meta.owner_references.clone();
@@ -235,14 +235,14 @@ impl GarbageCollector {
         held
     }
 
-    /// An owner that waits for those that hold it up.
+    /// Processes an owner under foreground deletion.
     async fn process_foreground_deletion(
         &self,
         graph: &Graph,
         state: &Snapshot,
         found: &StoredObject,
     ) -> ProcessOutcome {
-        // Whoever waits for it cannot be waited for.
+        // An owner that waits for this object cannot be waited for.
         let held = self.blocked_owners(state, found);
         let (mut idle, mut leaving) = (Vec::new(), false);
         for key in graph.dependents(&found.meta.uid) {
@@ -261,7 +261,7 @@ impl GarbageCollector {
                 continue;
             }
             idle.push(WorkItem::Object(key.clone()));
-            // Each of them has it looked at again when it is gone.
+            // The deletion of each of them enqueues the owner again.
             if idle.len() == BLOCKING_DEPENDENTS_MAX {
                 break;
             }
@@ -272,7 +272,7 @@ impl GarbageCollector {
         ProcessOutcome::Enqueue(idle)
     }
 
-    /// An owner whose dependents are to survive it.
+    /// Processes an owner whose dependents are to be orphaned.
     async fn orphan_dependents(
         &self,
         graph: &Graph,
@@ -337,7 +337,7 @@ impl GarbageCollector {
         outcome_of_response(answer.code, &path, &answer.body)
     }
 
-    /// Tells of owners that are there, but in another namespace.
+    /// Emits a warning event for owners that exist in another namespace.
     async fn warn_cross_namespace_owners(
         &self,
         state: &Snapshot,
@@ -404,7 +404,7 @@ impl GarbageCollector {
 fn outcome_of_response(code: u16, path: &str, body: &Value) -> ProcessOutcome {
     match code {
         200..=299 | 404 => ProcessOutcome::Done,
-        // Somebody changed it meanwhile.
+        // The object was changed concurrently.
         409 => ProcessOutcome::Retry,
         _ => {
             log_failure(

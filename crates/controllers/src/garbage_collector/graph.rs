@@ -1,19 +1,19 @@
-//! Who lives for whom. Only objects that name an owner are remembered, and of those only
-//! where they are and whom they name.
+//! The owner graph of the garbage collector. It holds only objects with owner references: their
+//! keys and their owners.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Where an object is kept.
+/// The storage key of an object.
 pub(super) type Key = String;
 type Uid = String;
 
-/// An owner, as a dependent names it.
+/// An owner reference of a dependent.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Owner {
     pub(super) uid: Uid,
-    /// `None` while its kind is not known.
+    /// `None` while the kind of the owner is unknown.
     pub(super) key: Option<Key>,
-    /// If it waits for its dependents, then also for this one.
+    /// `blockOwnerDeletion`: a foreground deletion of the owner waits for this dependent.
     pub(super) blocks_deletion: bool,
 }
 
@@ -21,13 +21,13 @@ pub(super) struct Owner {
 pub(super) struct Graph {
     owners: BTreeMap<Key, Vec<Owner>>,
     dependents: BTreeMap<Uid, BTreeSet<Key>>,
-    /// By the place of an owner, which uids its dependents expect there.
+    /// For the key of each owner, the uids that its dependents expect there.
     expected_uids: BTreeMap<Key, BTreeSet<Uid>>,
 }
 
 impl Graph {
-    /// Remembers whom an object names; nobody: forgets it. Says whom it had named if
-    /// that is not the same.
+    /// Sets the owners of an object; an empty list removes it. Returns the previous owners if they
+    /// differ.
     pub(super) fn set(&mut self, key: &str, owners: Vec<Owner>) -> Vec<Owner> {
         if self.owners.get(key) == Some(&owners) {
             return Vec::new();
@@ -48,7 +48,7 @@ impl Graph {
         before
     }
 
-    /// Forgets an object as a dependent. Says whom it had named.
+    /// Removes an object as a dependent. Returns its owners.
     pub(super) fn forget(&mut self, key: &str) -> Vec<Owner> {
         let owners = self.owners.remove(key).unwrap_or_default();
         for owner in &owners {
@@ -76,7 +76,7 @@ impl Graph {
         self.dependents.get(uid).into_iter().flatten()
     }
 
-    /// Those who expect an owner at a place.
+    /// Returns the dependents that expect an owner at this key.
     pub(super) fn dependents_of_key(&self, place: &str) -> Vec<Key> {
         let uids = self.expected_uids.get(place).into_iter().flatten();
         let keys: BTreeSet<&Key> = uids.flat_map(|uid| self.dependents(uid)).collect();
@@ -87,7 +87,7 @@ impl Graph {
         self.expected_uids.contains_key(place)
     }
 
-    /// Every object that names an owner of a kind that is not known.
+    /// Returns every object that has an owner of an unknown kind.
     pub(super) fn unresolved(&self) -> Vec<Key> {
         let lost = self.owners.iter();
         let lost = lost.filter(|(_, owners)| owners.iter().any(|owner| owner.key.is_none()));

@@ -1,8 +1,8 @@
-//! Garbage collection: what lives for others goes when they are gone.
+//! The garbage collector: deletes dependents whose owners are gone.
 //!
-//! It follows every write, remembers who names whom ([`Graph`]), and looks at an object
-//! whenever something about it or its owners changed. What it then does depends on
-//! nothing but the state of the store, so it can stop anywhere and begin again.
+//! It watches every write, keeps owner references in a [`Graph`], and processes an object whenever
+//! it or its owners changed. Each action depends only on the state of the store, so the collector
+//! can stop at any point and resume.
 
 mod attempt_to_delete;
 mod graph;
@@ -16,29 +16,29 @@ use optik_object::ObjectMeta;
 use optik_store::{KeyRange, Store, Version};
 use std::time::Duration;
 
-/// How many objects are looked at concurrently.
+/// How many objects are processed concurrently.
 const CONCURRENCY_MAX: usize = 64;
-/// How many are looked at before events are taken in.
+/// How many objects are processed before new events are handled.
 const WORK_MAX: usize = CONCURRENCY_MAX * 4;
 const BACKOFF: BackoffOptions = BackoffOptions {
     first: Duration::from_millis(100),
     max: Duration::from_secs(10),
 };
-/// How long after the last change of a definition its kinds are served for certain.
+/// How long after the last change of a CRD its kinds are certainly served.
 const CRD_DELAY: Duration = Duration::from_millis(500);
 const EVENTS_PREFIX: &str = key_prefix("", "events");
 const CRDS_PREFIX: &str = key_prefix("apiextensions.k8s.io", "customresourcedefinitions");
 
-/// What is to be done next.
+/// An item of the work queue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum WorkItem {
-    /// Look at the object with this key.
+    /// Process the object with this key.
     Object(String),
-    /// Look at every object that names an owner of a kind that was not known.
+    /// Process every object that has an owner of an unknown kind.
     ResolveOwners,
 }
 
-/// Collects garbage for as long as it is polled, or until the store stops.
+/// Runs the garbage collector until the future is dropped or the store stops.
 pub async fn run_garbage_collector(api: ApiServer, store: Store) {
     let collector = GarbageCollector::new(api, store);
     let range = KeyRange::prefix(REGISTRY_PREFIX);
@@ -68,7 +68,7 @@ pub async fn run_garbage_collector(api: ApiServer, store: Store) {
     }
 }
 
-/// What is known, and what is to be looked at.
+/// The owner graph and the work queue.
 struct CollectorState {
     graph: Graph,
     control: ControlLoop<WorkItem>,
@@ -83,13 +83,13 @@ impl CollectorState {
         keys.into_iter().for_each(|key| self.enqueue(key));
     }
 
-    /// They lost a dependent, or are no longer blocked by one.
+    /// Enqueues owners that lost a dependent or are no longer blocked by one.
     fn enqueue_owners(&mut self, owners: Vec<Owner>) {
         self.enqueue_all(owners.into_iter().filter_map(|owner| owner.key));
     }
 }
 
-/// Looks at objects concurrently.
+/// Processes objects concurrently.
 async fn process(collector: &GarbageCollector, known: &mut CollectorState, items: Vec<WorkItem>) {
     let mut keys = Vec::new();
     for item in items {
@@ -113,7 +113,7 @@ async fn process(collector: &GarbageCollector, known: &mut CollectorState, items
     }
 }
 
-/// By now it may be known who the owners are whose kind was not known.
+/// Enqueues objects whose owners were of an unknown kind, which may be served now.
 fn resolve_owners(collector: &GarbageCollector, known: &mut CollectorState) {
     let state = collector.store.snapshot();
     for key in known.graph.unresolved() {
@@ -123,27 +123,27 @@ fn resolve_owners(collector: &GarbageCollector, known: &mut CollectorState) {
     }
 }
 
-/// Takes in a version that is new to the collector.
+/// Handles a new version of an object.
 fn observe(collector: &GarbageCollector, known: &mut CollectorState, version: &Version) {
     if version.key().starts_with(CRDS_PREFIX.as_bytes()) && !version.is_deletion() {
-        // A kind may have come that an owner reference names; it is served a little later.
+        // A CRD may define the kind of an owner reference; it is served shortly after.
         known.control.debounce(WorkItem::ResolveOwners, CRD_DELAY);
     }
     update_graph(collector, known, version);
 }
 
-/// Remembers what a version says about owners and dependents.
+/// Updates the graph with the owner references of a version.
 fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, version: &Version) {
     let Ok(key) = std::str::from_utf8(version.key()) else {
         return;
     };
-    // Events live for nobody; they go when their time is over.
+    // Events have no dependents and expire by their TTL.
     if key.starts_with(EVENTS_PREFIX) {
         return;
     }
     if version.is_deletion() {
         known.control.forget(&WorkItem::Object(key.to_owned()));
-        // Owners that waited for it to go, and its dependents.
+        // Owners that waited for the deleted object, and its dependents.
         let owners = known.graph.forget(key);
         known.enqueue_owners(owners);
         let left = known.graph.dependents_of_key(key);
@@ -155,7 +155,7 @@ fn update_graph(collector: &GarbageCollector, known: &mut CollectorState, versio
     if !names_owners {
         let owners = known.graph.forget(key);
         known.enqueue_owners(owners);
-        // Another object of the same name is another owner.
+        // A new object of the same name has another uid, so it is another owner.
         if leaves || known.graph.has_dependents_of_key(key) {
             known.enqueue(key.to_owned());
             let waiting = known.graph.dependents_of_key(key);

@@ -1,4 +1,4 @@
-//! Appends changes to the log.
+//! Log append: encodes changes as frames, writes them to the active segment and syncs it.
 
 use super::cleaner::Cleaner;
 use super::frame::BODY_BYTES_MAX;
@@ -14,19 +14,19 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// How long one write waits for the cleaner when there is too much garbage, or for a new
-/// segment when this one has become much too long.
+/// The longest time that one write waits for the cleaner when there is too much garbage, or for a
+/// new segment when the active one has far exceeded its nominal length.
 const CLEANER_WAIT_MAX: Duration = Duration::from_secs(2);
-/// For so many reports of the cleaner one write waits.
+/// The largest number of cleaner reports that one write waits for.
 const AWAITED_REPORTS_MAX: usize = 8;
-/// So many times as long as it should be.
+/// A segment may reach this multiple of its nominal length before writes wait for a new one.
 const SEGMENT_OVERRUN_MAX: u64 = 4;
 
 impl Disk {
-    /// Returns when the change is as durable as promised.
+    /// Writes a change. Returns when it is as durable as promised.
     ///
-    /// After an error, call [`Disk::repair`] before writing again: whether the change
-    /// is on disk is not known until then.
+    /// After an error, call [`Disk::repair`] before writing again: until then it is not known
+    /// whether the change is on disk.
     pub(crate) fn write(&mut self, change: &DiskWrite<'_>) -> Result<(), DiskError> {
         let result = self.try_write(change);
         self.deactivate_on_error(result)
@@ -41,14 +41,14 @@ impl Disk {
             if length >= full * SEGMENT_OVERRUN_MAX {
                 self.await_next()?;
             }
-            // Without a next segment this one becomes longer than it should.
+            // Without a next segment, the active one exceeds its nominal length.
             self.roll()?;
         }
         let growth = self.encode_write(change);
         self.append(&growth, self.durability)
     }
 
-    /// Waits for the cleaner while there is too much garbage, but not for ever.
+    /// Waits for the cleaner while there is too much garbage, for a bounded time.
     fn await_cleaner(&mut self) -> Result<(), DiskError> {
         for _ in 0..AWAITED_REPORTS_MAX {
             if !self.segments.has_too_much_garbage() || self.cleaner_backs_off {
@@ -64,7 +64,7 @@ impl Disk {
         Ok(())
     }
 
-    /// After an error nothing is written until there is another segment.
+    /// Drops the active segment on an error: nothing is written until a new segment replaces it.
     pub(super) fn deactivate_on_error<T>(
         &mut self,
         result: Result<T, DiskError>,
@@ -78,14 +78,14 @@ impl Disk {
         result
     }
 
-    /// Writes to the next segment from now on, if there is one.
+    /// Makes the next segment the active one, if there is one.
     pub(super) fn roll(&mut self) -> Result<(), DiskError> {
         if !matches!(self.next, NextSegment::Ready(_)) {
             self.prepare_next();
             return Ok(());
         }
         if let (Durability::ProcessCrash, Some(active)) = (self.durability, &self.active) {
-            // Only the newest segment may have an end that is not on disk.
+            // Only the newest segment may have an end that is not synced.
             active.file.sync_data()?;
         }
         self.take_next();
@@ -99,7 +99,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Waits for the next segment, but not for ever.
+    /// Waits for the next segment, for a bounded time.
     fn await_next(&mut self) -> Result<(), DiskError> {
         self.prepare_next();
         while matches!(self.next, NextSegment::Requested) && self.await_report(CLEANER_WAIT_MAX)? {}
@@ -112,7 +112,7 @@ impl Disk {
         }
     }
 
-    /// Puts a change into the buffer.
+    /// Encodes a change into the buffer.
     fn encode_write(&mut self, change: &DiskWrite<'_>) -> Growth {
         assert!(
             change.floor.is_none_or(|floor| floor == change.state.floor),
@@ -142,7 +142,7 @@ impl Disk {
         growth
     }
 
-    /// Begins a frame. The first one of a segment says what is known besides versions.
+    /// Begins a frame. The first frame of a segment also contains the log metadata.
     pub(super) fn begin_frame(&mut self, state: &LogMeta<'_>) {
         self.buffer.begin();
         if let Some(active) = self
@@ -156,7 +156,7 @@ impl Disk {
         }
     }
 
-    /// Appends what is in the buffer.
+    /// Appends the buffered frame to the segment.
     pub(super) fn append(
         &mut self,
         growth: &Growth,
@@ -188,8 +188,9 @@ impl Disk {
         );
         let frame = self.buffer.finish(active.seed, self.sequence + 1);
         active.file.write_all_at(frame, active.end)?;
-        // Housekeeping too, though nobody waits for it: recovery relies on it that only the
-        // last frame can be torn, and that of the newest segment the first is there.
+        // The first frame is synced even if the caller does not require it: recovery assumes that
+        // only the last frame can be torn, and that the first frame of the newest segment is
+        // present.
         if durability == Durability::PowerLoss || is_first {
             active.file.sync_data()?;
         }
@@ -215,8 +216,8 @@ impl Disk {
         Ok(())
     }
 
-    /// Takes writes again after a failure, in another segment: what the failed write left
-    /// lies behind the end of the log.
+    /// Accepts writes again after a failure, in a new segment: the bytes of the failed write are
+    /// beyond the end of the log.
     pub(crate) fn repair(&mut self, state: LogMeta<'_>) -> Result<(), OpenError> {
         let result = self.try_repair(&state);
         self.deactivate_on_error(result)
@@ -237,17 +238,18 @@ impl Disk {
             return Err(DiskError::Failed("no new file can be made".into()));
         }
         if self.durability == Durability::ProcessCrash {
-            // Nothing but the newest segment may have an end that is not on disk, and after a
-            // sync that failed no later one brings it there.
+            // Only the newest segment may have an end that is not synced, and after a failed sync a
+            // later sync does not write the lost pages.
             segment::rewrite(&self.log, self.end.segment, self.end.end)?;
         }
         self.take_next();
-        // Even if there is nothing to say: only a write shows that the disk takes one.
+        // Written even without changes: only a write proves that the disk accepts one.
         self.begin_frame(state);
         self.append(&Growth::default(), Durability::PowerLoss)
     }
 
-    /// The cleaner panicked, which it should not. What it knew is on disk.
+    /// Starts a new cleaner after a panic of the old one, which is a bug. The state of the cleaner
+    /// is on disk.
     fn restart_cleaner(&mut self) -> Result<(), DiskError> {
         let manifest = Manifest::read(&self.log)?;
         let known = || self.segments.numbers();

@@ -1,10 +1,10 @@
-//! The log cleaner: writes what is left of some segments into a new one, beside the task
-//! that makes revisions. It also makes the segments that are written to next, and it alone
-//! changes the manifest.
+//! The log cleaner: copies the live versions of some segments into a new segment, on its own thread
+//! beside the sequencer. It also creates the segments to be written next, and it is the only writer
+//! of the manifest.
 //!
-//! Each step is on disk before the next one begins: the new segment, its name, the manifest
-//! that names it instead of the others, and only then the others go. Interrupted anywhere,
-//! the manifest names files that are whole.
+//! Each step is on disk before the next one begins: the new segment, its file name, the manifest
+//! that names it instead of the old segments, and finally the removal of those. After an
+//! interruption at any point, the manifest names only complete files.
 
 use super::DiskError;
 use super::frame::records;
@@ -25,22 +25,22 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// So much is written before the disk is asked to take it: a commit that syncs meanwhile
-/// must not wait for more.
+/// The number of bytes written between two syncs. It is bounded because a commit that syncs at the
+/// same time waits for these bytes.
 const SYNC_INTERVAL_BYTES: u64 = 1 << 20;
 
-/// How much it gives way to others, as `nice` counts.
+/// The niceness of the cleaner thread, as in `nice`.
 const NICENESS: i32 = 5;
 
-/// What to clean, and what is known of it.
+/// The segments to clean, and what is known of their contents.
 #[derive(Debug)]
 pub(super) struct CleaningJob {
-    /// Of the new segment.
+    /// The number of the new segment.
     pub(super) number: u64,
     pub(super) victims: Vec<VictimSegment>,
-    /// Deletions before this hide nothing any more.
+    /// Deletions before this revision no longer hide anything.
     pub(super) deletions_before: Revision,
-    /// All that commits before this made unreachable is among the dead.
+    /// All versions made unreachable by commits before this revision are in `dead`.
     pub(super) cleaned_to: Revision,
 }
 
@@ -48,18 +48,18 @@ pub(super) struct CleaningJob {
 pub(super) struct VictimSegment {
     pub(super) number: u64,
     pub(super) end: u64,
-    /// What its living versions take.
+    /// The size of its live versions in bytes.
     pub(super) needed: u64,
-    /// There is nothing left in it.
+    /// Whether no live version is left in the segment.
     pub(super) is_all_dead: bool,
-    /// In order.
+    /// The positions of dead versions, in order.
     pub(super) dead: Vec<VersionPosition>,
 }
 
-/// What has taken the place of some segments.
+/// The segment that replaces the cleaned segments.
 #[derive(Debug)]
 pub(super) struct CleaningResult {
-    /// Their numbers, and how many dead versions were known of each.
+    /// The numbers of the replaced segments, and how many dead versions were known in each.
     pub(super) victims: Vec<(u64, usize)>,
     pub(super) replacement: Option<Segment>,
 }
@@ -79,7 +79,7 @@ pub(super) enum CleanerReport {
     NotCleaned(DiskError),
 }
 
-/// The thread, as seen by the one who writes.
+/// The handle of the cleaner thread, used by the log writer.
 #[derive(Debug)]
 pub(super) struct Cleaner {
     commands: Option<Sender<CleanerCommand>>,
@@ -118,17 +118,17 @@ impl Cleaner {
         })
     }
 
-    /// A file to write to next, about `length` bytes.
+    /// Requests a new segment file of about `length` bytes.
     pub(super) fn prepare(&self, number: u64, length: u64) {
         self.send(CleanerCommand::Prepare { number, length });
     }
 
-    /// A segment has got its end.
+    /// Tells the cleaner where a segment ends.
     pub(super) fn seal(&self, number: u64, end: u64) {
         self.send(CleanerCommand::Seal { number, end });
     }
 
-    /// A segment that was prepared is of no use.
+    /// Tells the cleaner that a prepared segment will not be used.
     pub(super) fn drop_segment(&self, number: u64) {
         self.send(CleanerCommand::Drop { number });
     }
@@ -139,12 +139,12 @@ impl Cleaner {
 
     fn send(&self, command: CleanerCommand) {
         if let Some(commands) = &self.commands {
-            // A thread that is gone is noticed by its reports.
+            // If the thread has ended, this is detected when its reports are read.
             let _ = commands.send(command);
         }
     }
 
-    /// What has happened since; an error if the thread is gone.
+    /// Returns the next report if there is one; an error if the thread has ended.
     pub(super) fn report(&self) -> Result<Option<CleanerReport>, DiskError> {
         match self.reports.try_recv() {
             Ok(report) => Ok(Some(report)),
@@ -153,7 +153,7 @@ impl Cleaner {
         }
     }
 
-    /// Waits for the next report, but not for ever.
+    /// Waits for the next report, for a bounded time.
     pub(super) fn await_report(
         &self,
         patience: Duration,
@@ -165,19 +165,19 @@ impl Cleaner {
         }
     }
 
-    /// How many bytes it has written.
+    /// The number of bytes that the cleaner has written.
     pub(super) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }
 }
 
 impl Drop for Cleaner {
-    /// Ends the thread; what it is at is left.
+    /// Stops the thread and abandons its current job.
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         self.commands = None;
         if let Some(thread) = self.thread.take() {
-            // It has said why if it panicked.
+            // A panic has already been reported.
             let _ = thread.join();
         }
     }
@@ -189,11 +189,11 @@ fn cleaner_ended() -> DiskError {
 
 struct CleanerWorker {
     log: PathBuf,
-    /// As it was last written, but for ends and drops that the next one will have.
+    /// The manifest as last written, plus ends and drops that the next write will include.
     manifest: Manifest,
-    /// A segment that is on disk, and that no manifest could be made to name.
+    /// A segment that is on disk but that no manifest names, because writing the manifest failed.
     spare: Option<ActiveSegment>,
-    /// Segments that are to go when no manifest names them any more.
+    /// Segments to remove as soon as no manifest names them.
     dropped: Vec<u64>,
     commands: Receiver<CleanerCommand>,
     reports: Sender<CleanerReport>,
@@ -203,8 +203,8 @@ struct CleanerWorker {
 
 impl CleanerWorker {
     fn run(mut self) {
-        // Those who commit go first where there are few processors. Without the right to give
-        // way, it does not.
+        // Commits take precedence on machines with few processors. Without the permission to change
+        // its niceness, the thread keeps its priority.
         let _ = rustix::process::nice(NICENESS);
         while let Ok(command) = self.commands.recv() {
             self.run_command(command);
@@ -234,7 +234,7 @@ impl CleanerWorker {
                 Err(cause) => CleanerReport::NotCleaned(cause.into()),
             },
         };
-        // Nobody may be left who wants to know.
+        // The receiver may have been dropped.
         let _ = self.reports.send(report);
     }
 
@@ -245,14 +245,14 @@ impl CleanerWorker {
         };
         listed.end = Some(end);
         let path = segment::path(&self.log, number);
-        // What lies behind its end counts for nothing; whoever copies it need not take it.
+        // Bytes beyond the end are ignored; truncating them keeps them out of copies of the file.
         if let Err(error) = segment::open(&path).and_then(|file| file.set_len(end)) {
             tracing::debug!(%error, number, "a segment is longer than it should be");
         }
     }
 
-    /// Its file may be named by the manifest on disk, so it stays for now; but what was
-    /// written to it may be what a full disk lacks.
+    /// Drops a segment. The manifest on disk may name its file, so the file stays for now; its
+    /// contents are truncated, because a full disk may need the space.
     fn drop_segment(&mut self, number: u64) {
         self.dropped.push(number);
         let path = segment::path(&self.log, number);
@@ -263,7 +263,7 @@ impl CleanerWorker {
     }
 
     fn prepare(&mut self, number: u64, length: u64) -> io::Result<ActiveSegment> {
-        // On a full disk this may be tried for hours, and must not leave a file each time.
+        // On a full disk this may be retried for hours, and must not leave a file behind each time.
         let fresh = match self.spare.take() {
             Some(spare) => spare,
             None => self.create(number, length)?,
@@ -301,7 +301,7 @@ impl CleanerWorker {
         })
     }
 
-    /// Lets a manifest count that was staged.
+    /// Publishes a staged manifest.
     fn publish(&mut self, manifest: Manifest) -> io::Result<()> {
         Manifest::publish(&self.log)?;
         self.manifest = manifest;
@@ -317,22 +317,23 @@ impl CleanerWorker {
             "a file goes only when a manifest without it is on disk; segment {number} is named"
         );
         if let Err(error) = fs::remove_file(segment::path(&self.log, number)) {
-            // The next start tries again.
+            // The next start retries the removal.
             tracing::warn!(%error, number, "cannot remove an unused segment");
         }
     }
 
-    /// With the feature `verify`, what is on disk is read.
+    /// Whether the manifest on disk does not name the segment. Only reads the disk with the feature
+    /// `verify`.
     fn is_unnamed_on_disk(&self, number: u64) -> bool {
         if !crate::VERIFY {
             return true;
         }
-        // A manifest that cannot be read says nothing against it.
+        // An unreadable manifest does not contradict the assertion.
         let on_disk = Manifest::read(&self.log).ok().flatten();
         on_disk.is_none_or(|manifest| !manifest.names(number))
     }
 
-    /// `None` if it was told to stop meanwhile.
+    /// Returns `None` if it was told to stop meanwhile.
     fn clean(&mut self, job: &CleaningJob) -> io::Result<Option<CleaningResult>> {
         let Some(made) = self.rewrite(job)? else {
             return Ok(None);
@@ -361,7 +362,7 @@ impl CleanerWorker {
         });
         listed.splice(start..start + numbers.len(), in_place);
         if let Err(cause) = manifest.stage(&self.log) {
-            // A full disk must not fill up with one of them for each attempt.
+            // A full disk must not accumulate one such file for each attempt.
             if made.is_some() {
                 self.remove(job.number);
             }
@@ -378,7 +379,8 @@ impl CleanerWorker {
         }))
     }
 
-    /// The new segment, if anything is left; `None` if it was told to stop meanwhile.
+    /// Writes the new segment, if any live version is left; returns `None` if it was told to stop
+    /// meanwhile.
     fn rewrite(&mut self, job: &CleaningJob) -> io::Result<Option<Option<Segment>>> {
         if job.victims.iter().all(|victim| victim.is_all_dead) {
             return Ok(Some(None));
@@ -386,7 +388,7 @@ impl CleanerWorker {
         let fresh = segment::temporary_path(&self.log, job.number);
         let result = self.rewrite_into(job, &fresh);
         if !matches!(result, Ok(Some(Some(_)))) {
-            // It is in nobody's way, but for the room that it takes.
+            // The file is harmless and only takes space.
             let _ = fs::remove_file(&fresh);
         }
         result
@@ -416,8 +418,8 @@ impl CleanerWorker {
         Ok(Some(Some(made)))
     }
 
-    /// Copies what lives in a segment, and the deletions that still hide something. False
-    /// if it was told to stop meanwhile.
+    /// Copies the live versions of a segment, and the deletions that still hide older versions.
+    /// Returns false if it was told to stop meanwhile.
     fn copy(
         &mut self,
         victim: &VictimSegment,
@@ -479,7 +481,7 @@ impl CleanerWorker {
         if frames.position() != victim.end {
             return Err(log_mismatch("a frame that cannot be read"));
         }
-        // Nothing goes unless what is known of it is what is there.
+        // Nothing is removed unless the bookkeeping matches the contents of the segment.
         if dead.next().is_some() || needed != victim.needed {
             return Err(log_mismatch(
                 "versions that are not those that were written",
@@ -488,7 +490,8 @@ impl CleanerWorker {
         Ok(true)
     }
 
-    /// Whoever writes should not wait for a new segment until this one is clean.
+    /// Runs pending commands between cleaning steps: a write must not wait for a new segment until
+    /// the whole job is finished.
     fn prepare_meanwhile(&mut self) {
         while let Ok(command) = self.commands.try_recv() {
             self.run_command(command);
@@ -500,7 +503,7 @@ fn victim_numbers(job: &CleaningJob) -> Vec<u64> {
     job.victims.iter().map(|victim| victim.number).collect()
 }
 
-/// What is on disk is not what was written. The next start says more about it.
+/// The contents of the disk differ from what was written. The next start reports the details.
 fn log_mismatch(found: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, format!("the log holds {found}"))
 }

@@ -1,4 +1,4 @@
-//! Gives the cleaner work, and takes its results.
+//! The schedule of the cleaner: starts cleaning jobs and applies their results.
 
 use super::cleaner::CleanerReport;
 use super::segment_gc::{CleaningMode, Growth};
@@ -9,14 +9,14 @@ use crate::version::Version;
 use std::time::Duration;
 
 impl Disk {
-    /// Nobody can reach this version any more.
+    /// Records that this version is unreachable.
     pub(crate) fn mark_dead(&mut self, version: &Version) {
         let place = (version.mod_revision, version.sub);
         self.segments.mark_dead(place, version.stored_bytes());
     }
 
-    /// Lets the cleaner do what is due. All that commits before `frontier` made unreachable
-    /// has been noted.
+    /// Starts the cleaning jobs that are due. All versions made unreachable by commits before
+    /// `frontier` have been recorded.
     pub(crate) fn clean(
         &mut self,
         cleaning: CleaningMode,
@@ -24,17 +24,18 @@ impl Disk {
         state: LogMeta<'_>,
     ) -> Result<(), DiskError> {
         if self.active.is_none() {
-            // It may be the room for a write that is missing.
+            // The write may have failed for lack of disk space.
             return self.clean_while_failed(frontier);
         }
         let result = self.try_clean(cleaning, frontier, &state);
         self.deactivate_on_error(result)
     }
 
-    /// While nothing can be written. What fails here does not make it worse.
+    /// Cleans while writes fail. An error here does not make the state worse.
     fn clean_while_failed(&mut self, frontier: Revision) -> Result<(), DiskError> {
         let is_free = self.process_reports().is_ok() && !self.cleaning && !self.cleaner_backs_off;
-        // Without a sync, what made the dead unreachable may be lost when they are gone.
+        // Without a sync, a power failure could lose the commits that made the dead versions
+        // unreachable after those versions are gone.
         if is_free && self.durability == Durability::PowerLoss {
             self.start_job(CleaningMode::Idle, frontier)?;
         }
@@ -79,8 +80,8 @@ impl Disk {
         self.start_job(cleaning, frontier)
     }
 
-    /// Goes on in another segment, so that this one can be cleaned. False if there is no
-    /// other one yet.
+    /// Continues in a new segment, so that the active one can be cleaned. Returns false if there is
+    /// no next segment yet.
     fn seal_active(&mut self, state: &LogMeta<'_>) -> Result<bool, DiskError> {
         if !matches!(self.next, NextSegment::Ready(_)) {
             return Ok(false);
@@ -106,7 +107,8 @@ impl Disk {
             return Ok(());
         };
         if let (Durability::ProcessCrash, Some(active)) = (self.durability, &self.active) {
-            // What made the dead unreachable must not be lost when they are gone.
+            // The commits that made the dead versions unreachable must not be lost after those
+            // versions are gone.
             active.file.sync_data()?;
         }
         self.next_number += 1;
@@ -115,13 +117,13 @@ impl Disk {
         Ok(())
     }
 
-    /// All that is unreachable is to go, however little.
+    /// Requests the removal of all unreachable versions, however few.
     pub(crate) fn request_full_cleaning(&mut self) {
         self.full_cleaning = FullCleaning::Requested;
         self.cleaner_backs_off = false;
     }
 
-    /// How that ended, once it has.
+    /// Returns the result of the full cleaning once it has finished.
     pub(crate) fn take_full_cleaning_result(&mut self) -> Option<Result<(), DiskError>> {
         match std::mem::replace(&mut self.full_cleaning, FullCleaning::No) {
             FullCleaning::Done(result) => Some(result),
@@ -132,7 +134,7 @@ impl Disk {
         }
     }
 
-    /// Whether something is under way that should be looked at soon.
+    /// Whether cleaning is in progress, so that `clean` should be called again soon.
     pub(crate) fn is_cleaning(&self) -> bool {
         self.cleaning
             || matches!(
@@ -157,7 +159,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Waits for one report. False if there is none in time.
+    /// Waits for one report. Returns false on timeout.
     pub(super) fn await_report(&mut self, patience: Duration) -> Result<bool, DiskError> {
         let report = self.cleaner.await_report(patience)?;
         let some = report.is_some();

@@ -1,5 +1,6 @@
-//! Whoever can read these files can read every Secret: they are for their owner alone,
-//! whatever the umask of the process is, and whatever an earlier version left.
+//! File permissions of the data directory. Anyone who can read these files can read every Secret,
+//! so only their owner has access, regardless of the umask of the process and of the permissions
+//! that an earlier version set.
 
 use crate::error::OpenError;
 use std::fs::{self, DirBuilder, File, Metadata, OpenOptions, Permissions};
@@ -9,22 +10,22 @@ use std::path::Path;
 
 const FILE_MODE: u32 = 0o600;
 const DIRECTORY_MODE: u32 = 0o700;
-/// What group and others may do.
+/// The permission bits of group and others.
 const OTHERS: u32 = 0o077;
 
-/// How a file is opened or made that holds what is secret.
+/// Options for opening or creating a file with secret contents.
 pub(super) fn file_options() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).mode(FILE_MODE);
     options
 }
 
-/// An empty file; what was there is gone.
+/// Creates an empty file, truncating an existing one.
 pub(super) fn create_file(path: &Path) -> io::Result<File> {
     file_options().create(true).truncate(true).open(path)
 }
 
-/// A directory and those above it, unless they exist.
+/// Creates a directory and its parents, unless they exist.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
@@ -32,8 +33,8 @@ pub(super) fn create_directory(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Takes away from group and others what they may do with the directory, and with those
-/// of its entries that are named. What a name leads to counts; below it links do not.
+/// Removes all permissions of group and others from the directory and from the named entries of it.
+/// Symbolic links at these paths are followed; links below them are not.
 pub(super) fn restrict<'a>(
     directory: &Path,
     names: impl IntoIterator<Item = &'a str>,
@@ -44,7 +45,7 @@ pub(super) fn restrict<'a>(
     };
     let found = fs::metadata(directory).map_err(failed)?;
     restrict_one(directory, &found).map_err(failed)?;
-    // Some file systems accept a mode and keep another one.
+    // Some file systems accept a mode and then keep another one.
     let found = fs::metadata(directory).map_err(failed)?;
     if found.permissions().mode() & OTHERS != 0 {
         let cause = io::Error::new(ErrorKind::Unsupported, "its file system keeps no modes");

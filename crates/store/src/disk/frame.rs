@@ -1,10 +1,11 @@
-//! Frames: what one write appends to a segment. All of a frame happened, or nothing.
+//! Frames: the unit that one write appends to a segment. A frame is recovered as a whole or not at
+//! all.
 //!
 //! ```text
 //! length of the body 4 | records 4 | sequence number 8 | xxh3 of all else 8 | body
 //! ```
-//! The checksum is seeded with the segment, so that bytes of another file, or of an
-//! earlier life of this one, are no frame here.
+//! The checksum is seeded with the segment's seed, so that bytes of another file, or of an earlier
+//! use of this one, are not accepted as a frame.
 
 use super::record::BadRecord;
 use std::fs::File;
@@ -13,14 +14,14 @@ use std::os::unix::fs::FileExt;
 use xxhash_rust::xxh3::Xxh3;
 
 pub(super) const HEADER_BYTES: usize = 24;
-/// A length has four bytes. Batches are bounded far below; but one transaction may delete
+/// A length has four bytes. Batches are bounded far below this, but one transaction may delete
 /// everything.
 pub(super) const BODY_BYTES_MAX: usize = u32::MAX as usize;
-/// A buffer that one large frame has grown is given back.
+/// A buffer that a large frame has grown beyond this capacity is released.
 const BUFFER_KEPT_BYTES: usize = 1 << 20;
 const READ_BYTES: usize = 256 << 10;
 
-/// Builds frames, one after another, in one buffer.
+/// Encodes frames, one after another, in one buffer.
 #[derive(Debug, Default)]
 pub(super) struct FrameBuffer {
     bytes: Vec<u8>,
@@ -28,7 +29,7 @@ pub(super) struct FrameBuffer {
 }
 
 impl FrameBuffer {
-    /// Begins a frame; the one before is forgotten.
+    /// Begins a frame and discards the previous one.
     pub(super) fn begin(&mut self) {
         if self.bytes.capacity() > BUFFER_KEPT_BYTES {
             self.bytes = Vec::new();
@@ -38,7 +39,7 @@ impl FrameBuffer {
         self.records = 0;
     }
 
-    /// Where the next record goes.
+    /// The buffer that the next record is appended to.
     pub(super) fn record(&mut self) -> &mut Vec<u8> {
         self.records += 1;
         &mut self.bytes
@@ -52,7 +53,7 @@ impl FrameBuffer {
         self.bytes.len()
     }
 
-    /// The frame as it goes to the disk. Its body must not be longer than it may.
+    /// Returns the encoded frame. Its body must not exceed [`BODY_BYTES_MAX`].
     pub(super) fn finish(&mut self, seed: u64, sequence: u64) -> &[u8] {
         assert!(
             self.records > 0 && self.bytes.len() > HEADER_BYTES,
@@ -77,7 +78,7 @@ fn checksum(seed: u64, head: &[u8], body: &[u8]) -> u64 {
     sum.digest()
 }
 
-/// A frame that was read.
+/// A decoded frame.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogFrame<'a> {
     pub(super) at: u64,
@@ -86,12 +87,12 @@ pub(super) struct LogFrame<'a> {
     pub(super) body: &'a [u8],
 }
 
-/// Why there is no frame where one was looked for.
+/// Why no frame could be read at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoFrame {
     /// The file ends here, or nothing was written here yet.
     End,
-    /// Something is here that is no frame.
+    /// The bytes here are not a valid frame.
     Unreadable,
 }
 
@@ -100,11 +101,11 @@ pub(super) enum NoFrame {
 pub(super) struct FrameReader<'a> {
     file: &'a File,
     seed: u64,
-    /// Frames end here at the latest.
+    /// No frame extends beyond this offset.
     length: u64,
     at: u64,
     buffer: Vec<u8>,
-    /// Where in the file the buffer begins.
+    /// The offset in the file at which the buffer begins.
     buffered: u64,
 }
 
@@ -120,12 +121,12 @@ impl<'a> FrameReader<'a> {
         }
     }
 
-    /// Where the next frame begins.
+    /// The offset at which the next frame begins.
     pub(super) fn position(&self) -> u64 {
         self.at
     }
 
-    /// The next frame. After there was none, nothing has moved.
+    /// Reads the next frame. The position does not change if there is none.
     pub(super) fn next(&mut self) -> io::Result<Result<LogFrame<'_>, NoFrame>> {
         let at = self.at;
         if at + HEADER_BYTES as u64 > self.length {
@@ -188,7 +189,7 @@ pub(super) fn is_blank(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-/// The end of the last byte behind `from` that is not zero, or `from`.
+/// Returns the end of the last non-zero byte after `from`, or `from`.
 pub(super) fn last_data(file: &File, from: u64, length: u64) -> io::Result<u64> {
     let (mut at, mut end) = (from, from);
     let mut buffer = vec![0; READ_BYTES];
@@ -203,8 +204,8 @@ pub(super) fn last_data(file: &File, from: u64, length: u64) -> io::Result<u64> 
     Ok(end)
 }
 
-/// Whether there is a frame anywhere in the file from `from` on that was written after the
-/// one with this sequence number.
+/// Whether the file contains, anywhere from `from` on, a frame that was written after the frame
+/// with this sequence number.
 pub(super) fn has_later_frame(
     file: &File,
     seed: u64,
@@ -214,12 +215,13 @@ pub(super) fn has_later_frame(
 ) -> io::Result<bool> {
     let mut tail = vec![0; usize::try_from(length - from).unwrap_or(0)];
     file.read_exact_at(&mut tail, from)?;
-    // So few could be there, so that hardly anything else costs a checksum.
+    // At most this many frames fit, so almost no other bytes pass the sequence check and cost a
+    // checksum.
     let frames_max = (tail.len() / HEADER_BYTES) as u64;
     let is_frame = |bytes: &[u8]| {
         let (head, body) = bytes.split_at(HEADER_BYTES);
         let length = u32::from_be_bytes(part(head, 0)) as usize;
-        // Most are told by this, without a look at what would be the body.
+        // This check rejects most positions without reading what would be the body.
         let later = u64::from_be_bytes(part(head, 8)).checked_sub(sequence);
         later.is_some_and(|later| (1..=frames_max).contains(&later))
             && (1..=body.len()).contains(&length)
@@ -229,7 +231,7 @@ pub(super) fn has_later_frame(
     Ok(places.any(|at| is_frame(&tail[at..])))
 }
 
-/// What the body of a frame consists of.
+/// Decodes the records in the body of a frame.
 pub(super) fn records<'a>(
     frame: &LogFrame<'a>,
 ) -> impl Iterator<Item = Result<super::record::LogRecord<'a>, BadRecord>> + use<'a> {

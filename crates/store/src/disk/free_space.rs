@@ -1,21 +1,21 @@
-//! How much room is left on the disk.
+//! Free space on the disk, and whether it is low.
 
 use std::path::Path;
 
-/// Less than this many bytes, or …
+/// Free space is low below this many bytes, or …
 const LOW_BYTES: u64 = 1 << 30;
-/// … than this part of a small disk, is little.
+/// … below this fraction of a small disk.
 const LOW_DIVISOR: u64 = 20;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FreeSpace {
     pub(crate) total: u64,
-    /// For users who are not root.
+    /// The bytes available to users other than root.
     pub(crate) free: u64,
 }
 
 impl FreeSpace {
-    /// `None` if the system does not say.
+    /// Returns `None` if the system does not report free space.
     pub(super) fn for_path(path: &Path) -> Option<Self> {
         let found = rustix::fs::statvfs(path).ok()?;
         Some(Self {

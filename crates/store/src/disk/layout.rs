@@ -1,4 +1,4 @@
-//! The files of a data directory around the storage engine.
+//! The layout of a data directory: its files besides the segments, its lock and its format.
 //!
 //! ```text
 //! DIR/lock      held while a process has the directory open
@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::xxh3_64;
 
 pub(crate) const FORMAT: u32 = 2;
-/// The data is in a database of the engine that came before the log.
+/// The data is in a database of the storage engine that preceded the log.
 pub(crate) const FORMAT_OF_DATABASE: u32 = 1;
 const FORMAT_NAME: &str = "optik-store";
 const DATABASE: &str = "db";
 const LOG: &str = "log";
 const TORN_KEPT_MAX: usize = 8;
 
-/// How much a store promised about its last writes.
+/// The durability that a store promised for its last writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncGuarantee {
     /// Every write was synced before the next.
@@ -38,22 +38,22 @@ pub(crate) enum SyncGuarantee {
     Relaxed,
 }
 
-/// What the file `format` says.
+/// The contents of the file `format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DirectoryFormat {
     pub(crate) number: u32,
     pub(crate) promise: SyncGuarantee,
 }
 
-/// What is known to be on disk.
+/// The newest position that is known to be synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SyncPoint {
     pub(crate) revision: Revision,
-    /// Of the last frame; zero in a directory of format 1.
+    /// The sequence number of the last frame; zero in a directory of format 1.
     pub(crate) sequence: u64,
 }
 
-/// A data directory that this process, and no other, may use.
+/// A data directory that is locked by this process.
 #[derive(Debug)]
 pub(crate) struct StoreDirectory {
     path: PathBuf,
@@ -62,7 +62,7 @@ pub(crate) struct StoreDirectory {
 }
 
 impl StoreDirectory {
-    /// Takes hold of a directory; creates it if there is none.
+    /// Locks a directory; creates it if it does not exist.
     pub(crate) fn lock(path: &Path) -> Result<Self, OpenError> {
         file_permissions::create_directory(path).map_err(io_error("create", path))?;
         let lock_path = path.join("lock");
@@ -82,8 +82,8 @@ impl StoreDirectory {
         })
     }
 
-    /// Shuts others out of the directory. To be called when it is known to be ours: a
-    /// mistyped name must not lock people out of somebody else's.
+    /// Removes all permissions of other users from the directory. Call it only after the directory
+    /// is known to be a store: a mistyped path must not lock users out of an unrelated directory.
     pub(crate) fn restrict(&self) -> Result<(), OpenError> {
         let names = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
         let names = names.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
@@ -91,7 +91,7 @@ impl StoreDirectory {
         file_permissions::restrict(&self.path, names.iter().map(String::as_str))
     }
 
-    /// Where directories of format 1 keep everything.
+    /// The directory in which format 1 keeps its data.
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join(DATABASE)
     }
@@ -100,7 +100,8 @@ impl StoreDirectory {
         self.path.join(LOG)
     }
 
-    /// A new, empty log. What is there was never finished: no write was acknowledged.
+    /// Creates a new, empty log. An existing one was never finished: no write to it was
+    /// acknowledged.
     pub(crate) fn create_log(&self) -> Result<PathBuf, OpenError> {
         let log = self.log();
         if log.exists() {
@@ -111,7 +112,7 @@ impl StoreDirectory {
         Ok(log)
     }
 
-    /// Takes away what was moved into the log.
+    /// Removes the format 1 database after its migration.
     pub(crate) fn remove_database(&self) -> Result<(), OpenError> {
         let database = self.database();
         if !database.exists() {
@@ -120,7 +121,8 @@ impl StoreDirectory {
         fs::remove_dir_all(&database).map_err(io_error("remove", &database))
     }
 
-    /// What the directory was last written with; `None` if it is new.
+    /// Reads the format and durability that the directory was last opened with; `None` if it is
+    /// new.
     pub(crate) fn read_format(&self) -> Result<Option<DirectoryFormat>, OpenError> {
         let path = self.path.join("format");
         let text = match fs::read_to_string(&path) {
@@ -165,8 +167,8 @@ impl StoreDirectory {
         }))
     }
 
-    /// A directory without a format file must be empty, or hold what an interrupted
-    /// first start left: somebody else's files are not ours to touch.
+    /// Checks that a directory without a format file is empty, or holds what an interrupted first
+    /// start left: the store must not touch unrelated files.
     fn check_empty(&self) -> Result<(), OpenError> {
         let entries = fs::read_dir(&self.path).map_err(io_error("list", &self.path))?;
         for entry in entries {
@@ -181,7 +183,8 @@ impl StoreDirectory {
         Ok(())
     }
 
-    /// Written last when a directory is made: with it, the directory counts as ours.
+    /// Writes the format file. It is written last when a directory is created: with it, the
+    /// directory counts as a store.
     pub(crate) fn write_format(&self, durability: Durability) -> Result<(), OpenError> {
         let text = format!("{FORMAT_NAME} {FORMAT}\n{}\n", durability.name());
         let (fresh, path) = (self.path.join("format.new"), self.path.join("format"));
@@ -193,8 +196,8 @@ impl StoreDirectory {
         sync_directory(&self.path).map_err(io_error("sync", &self.path))
     }
 
-    /// Sets aside what an interrupted first start left. No write was acknowledged
-    /// there; it is kept all the same, in case the format file was lost otherwise.
+    /// Renames what an interrupted first start left. No write to it was acknowledged; it is kept in
+    /// case the format file was lost for another reason.
     pub(crate) fn set_incomplete_aside(&self) -> Result<(), OpenError> {
         for name in [DATABASE, LOG] {
             let left = self.path.join(name);
@@ -214,14 +217,14 @@ impl StoreDirectory {
         Ok(())
     }
 
-    /// Whether a sync may have failed since the system started. Then what can be read
-    /// need not be on disk.
+    /// Whether a sync may have failed since the system started. If so, data that can be read need
+    /// not be on disk.
     pub(crate) fn is_unclean(&self) -> bool {
         self.path.join("running").exists()
     }
 
-    /// Not synced: only a system that has not restarted since can be mistaken about
-    /// what is on disk, and such a system knows this file.
+    /// Records whether a sync may have failed. The file is not synced: only a system that has not
+    /// restarted since can hold pages that are not on disk, and such a system still sees this file.
     pub(crate) fn set_unclean(&self, doubt: bool) -> Result<(), OpenError> {
         let path = self.path.join("running");
         let done = if doubt {
@@ -232,7 +235,7 @@ impl StoreDirectory {
         done.map_err(io_error("mark", &path))
     }
 
-    /// A name for a copy of a torn tail. Old copies make room.
+    /// Returns a path for a copy of a torn tail. Removes old copies.
     pub(crate) fn torn_copy_path(&self) -> Result<PathBuf, OpenError> {
         let torn = self.path.join("torn");
         file_permissions::create_directory(&torn).map_err(io_error("create", &torn))?;
@@ -250,14 +253,14 @@ impl StoreDirectory {
         Ok(torn.join(next.to_string()))
     }
 
-    /// What was last noted as synced; nothing if that cannot be read.
+    /// Reads the last recorded sync point; the default if it cannot be read.
     pub(crate) fn read_sync_point(&self) -> SyncPoint {
         let bytes = fs::read(self.path.join("synced")).unwrap_or_default();
         let number = |at: usize| {
             let bytes = bytes[at..at + 8].try_into().expect("eight bytes");
             u64::from_be_bytes(bytes)
         };
-        // It is rewritten in place. If that was interrupted it says nothing.
+        // The file is rewritten in place. After an interrupted write it is ignored.
         let is_whole =
             |length| bytes.len() == length && xxh3_64(&bytes[..length - 8]) == number(length - 8);
         if is_whole(24) {
@@ -266,7 +269,7 @@ impl StoreDirectory {
                 sequence: number(8),
             }
         } else if is_whole(16) {
-            // As format 1 has it.
+            // The layout of format 1.
             SyncPoint {
                 revision: Revision::new(number(0)),
                 sequence: 0,
@@ -276,7 +279,7 @@ impl StoreDirectory {
         }
     }
 
-    /// Notes what is on disk, so that losing it later is noticed instead of taken for an
+    /// Records what is synced, so that a later loss of it is detected instead of taken for an
     /// interrupted write.
     pub(crate) fn write_sync_point(&mut self, synced: SyncPoint) -> io::Result<()> {
         let file = match &mut self.synced {
@@ -296,7 +299,7 @@ impl StoreDirectory {
     }
 }
 
-/// Whether the store makes entries of this name.
+/// Whether the store creates entries of this name.
 fn is_store_file(name: &str) -> bool {
     let names = [
         "lock",

@@ -1,4 +1,4 @@
-//! A new log, written in one go.
+//! Writes a complete new log, for migration and restore.
 
 use super::frame::FrameBuffer;
 use super::layout::{StoreDirectory, io_error};
@@ -25,8 +25,8 @@ pub(super) struct LogBuilder {
 }
 
 impl LogBuilder {
-    /// What was there of a log is gone. None of what follows is unreachable because of
-    /// commits before `cleaned_to`.
+    /// Starts a log and removes an existing one. No version that follows is unreachable because of
+    /// a commit before `cleaned_to`.
     pub(super) fn begin(
         directory: &StoreDirectory,
         store: u64,
@@ -46,7 +46,8 @@ impl LogBuilder {
         })
     }
 
-    /// A version, as [`record::encode_version`] made it. They come in the order of places.
+    /// Appends a version, encoded by [`record::encode_version`]. Versions must come in the order of
+    /// their positions.
     pub(super) fn push(&mut self, place: VersionPosition, body: &[u8]) -> Result<(), OpenError> {
         let pushed = self.try_push(place, body);
         pushed.map_err(io_error("write to", &self.log))
@@ -86,7 +87,7 @@ impl LogBuilder {
         Ok(())
     }
 
-    /// When this returns, the log is on disk.
+    /// Finishes the log. When this returns, the log is on disk.
     pub(super) fn finish(
         mut self,
         floor: Revision,

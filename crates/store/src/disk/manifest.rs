@@ -1,4 +1,4 @@
-//! Which segments make up the log, in order.
+//! The manifest: the list of the segments that make up the log, in order.
 //!
 //! ```text
 //! optik-log 1
@@ -7,8 +7,8 @@
 //! segment 16 open        it is being written, or will be
 //! sum 90ad4b2e71b1c0de   of the lines above
 //! ```
-//! It is replaced as a whole. A file of the log that it does not name is left over from
-//! something that was interrupted.
+//! It is replaced as a whole. A file in the log directory that the manifest does not name is left
+//! over from an interrupted operation.
 
 use super::file_permissions;
 use std::fmt::Write as _;
@@ -30,12 +30,12 @@ pub(super) struct Manifest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ManifestEntry {
     pub(super) number: u64,
-    /// Where its part of the log ends, once that is known.
+    /// The offset at which the segment's part of the log ends, once that is known.
     pub(super) end: Option<u64>,
 }
 
 impl Manifest {
-    /// `None` if there is none that can be read as a whole.
+    /// Reads the manifest; `None` if there is none that is readable as a whole.
     pub(super) fn read(log: &Path) -> io::Result<Option<Self>> {
         match fs::read_to_string(log.join(MANIFEST_FILE)) {
             Ok(text) => Ok(Self::parse(&text)),
@@ -45,13 +45,15 @@ impl Manifest {
         }
     }
 
-    /// When this returns, the manifest and all names in the directory are on disk.
+    /// Writes and publishes the manifest. When this returns, it and all names in the directory are
+    /// on disk.
     pub(super) fn write(&self, log: &Path) -> io::Result<()> {
         self.stage(log)?;
         Self::publish(log)
     }
 
-    /// Writes it beside the one that counts. As long as only this was tried, that one does.
+    /// Writes the manifest to a temporary file. Until it is published, the previous manifest stays
+    /// in effect.
     pub(super) fn stage(&self, log: &Path) -> io::Result<()> {
         self.check();
         let mut file = file_permissions::create_file(&log.join(STAGED_FILE))?;
@@ -59,7 +61,7 @@ impl Manifest {
         file.sync_all()
     }
 
-    /// Puts it in its place. After an error either may be there.
+    /// Renames the staged manifest into place. After an error either manifest may be there.
     pub(super) fn publish(log: &Path) -> io::Result<()> {
         fs::rename(log.join(STAGED_FILE), log.join(MANIFEST_FILE))?;
         sync_directory(log)
@@ -69,7 +71,8 @@ impl Manifest {
         self.segments.iter().any(|listed| listed.number == number)
     }
 
-    /// Recovery refuses any other manifest, and then it is too late.
+    /// Asserts what recovery requires of a manifest: a manifest that recovery rejects must not be
+    /// written.
     fn check(&self) {
         let segments = &self.segments;
         assert!(

@@ -1,4 +1,4 @@
-//! Makes commits durable, and finds them again: a log of all versions, in segments.
+//! The durable log of all versions, in segments: writes commits and recovers them.
 
 mod append;
 mod cleaner;
@@ -43,25 +43,25 @@ pub(crate) use record::{decode_version, encode_version};
 pub(crate) use restore::RestoreWriter;
 pub(crate) use segment_gc::CleaningMode;
 
-/// What one write to the disk consists of; all of it happens, or nothing.
+/// One atomic write to the disk: all of it is applied, or nothing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DiskWrite<'a> {
     pub(crate) commits: &'a [Arc<Commit>],
     pub(crate) leases: &'a [LeaseChange],
-    /// A new floor, if compaction raised it.
+    /// The new compaction floor, if compaction raised it.
     pub(crate) floor: Option<Revision>,
-    /// As they are after the change.
+    /// The log metadata after the change.
     pub(crate) state: LogMeta<'a>,
 }
 
-/// What is known besides versions. Each segment begins with it.
+/// The log metadata: compaction floor and leases. Each segment begins with it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogMeta<'a> {
     pub(crate) floor: Revision,
     pub(crate) leases: &'a Leases,
 }
 
-/// What was found on disk.
+/// The state recovered from disk.
 #[derive(Debug)]
 pub(crate) struct RecoveredState {
     pub(crate) id: u64,
@@ -71,22 +71,23 @@ pub(crate) struct RecoveredState {
     pub(crate) floor: Revision,
 }
 
-/// What the files of a store consist of, and what was written to them.
+/// The disk usage of a store, and how many bytes were written to it.
 #[derive(Clone, Copy, Debug)]
 pub struct DiskStatus {
-    /// Of the newest versions of keys, with all that is kept about them.
+    /// Bytes of the newest versions of keys, including their metadata.
     pub live_bytes: u64,
-    /// Of older versions and of deletions that can still be read or watched.
+    /// Bytes of older versions and of deletions that can still be read or watched.
     pub history_bytes: u64,
-    /// Of what nobody can reach. It goes while the store runs, when there is much of it.
+    /// Bytes of unreachable versions. The cleaner removes them while the store runs, when there are
+    /// many.
     pub garbage_bytes: u64,
-    /// What commits have written since the store was opened, …
+    /// Bytes that commits have written since the store was opened, …
     pub appended_bytes: u64,
-    /// … and what was written anew to give space back.
+    /// … and bytes that the cleaner has rewritten to reclaim space.
     pub cleaned_bytes: u64,
-    /// FreeSpace on the disk, if the system says how much.
+    /// Free space on the disk, if the system reports it.
     pub free_bytes: Option<u64>,
-    /// There is so little room that somebody should do something.
+    /// Whether free space is low, so that the operator should act.
     pub is_nearly_full: bool,
 }
 
@@ -114,11 +115,11 @@ pub(crate) struct Disk {
     durability: Durability,
     log: PathBuf,
     segments: Segments,
-    /// What is written to; `None` between a failure and a successful repair.
+    /// The segment that is written to; `None` between a failure and a successful repair.
     active: Option<ActiveSegment>,
-    /// Where the log ends.
+    /// The position at which the log ends.
     end: LogPosition,
-    /// Of the last frame.
+    /// The sequence number of the last frame.
     sequence: u64,
     last_synced: SyncPoint,
     buffer: FrameBuffer,
@@ -127,16 +128,16 @@ pub(crate) struct Disk {
     next_number: u64,
     cleaning: bool,
     full_cleaning: FullCleaning,
-    /// All that commits before this made unreachable has been noted.
+    /// All versions made unreachable by commits before this revision have been recorded.
     frontier: Revision,
-    /// The last attempt failed: not before the next tick.
+    /// Set after a failed attempt: the next one waits for the next tick.
     cleaner_backs_off: bool,
     appended: u64,
-    /// As of the last tick.
+    /// The free space at the last tick.
     free_space: Option<FreeSpace>,
 }
 
-/// The segment after the one that is written to.
+/// The state of the segment that follows the active one.
 #[derive(Debug)]
 enum NextSegment {
     None,
@@ -144,12 +145,12 @@ enum NextSegment {
     Ready(ActiveSegment),
 }
 
-/// Whether somebody has asked for everything to be cleaned.
+/// Whether a full cleaning was requested, and its progress.
 #[derive(Debug)]
 enum FullCleaning {
     No,
     Requested,
-    /// Up to where the log went when it began.
+    /// Cleans up to the position at which the log ended when it began.
     Running {
         to: Revision,
     },
@@ -184,8 +185,8 @@ impl Disk {
         let synced = directory.read_sync_point();
         check_sync_point(&directory.log(), synced, &log)?;
         log.repair_tail(&directory, directory.is_unclean())?;
-        // Only now: an interrupted first start must look like one, and what the last
-        // run promised must be known until its end is checked.
+        // Written only now: an interrupted first start must be recognizable, and the durability of
+        // the last run must be known until the end of the log is checked.
         directory.write_format(options.durability)?;
         directory.set_unclean(true)?;
         directory.remove_database()?;
@@ -199,7 +200,7 @@ impl Disk {
         let active = log.active;
         let length = log.segments.segment_bytes();
         if active.end < length {
-            // Only for speed; see [`segment::create`].
+            // Only an optimization; see [`segment::create`].
             let _ = active.file.set_len(length);
         }
         let listed = log.manifest.segments.iter().map(|listed| listed.number);
@@ -242,7 +243,7 @@ impl Disk {
         self.segments.bytes()
     }
 
-    /// The newest revision in the log: durable, if it was promised to be.
+    /// The newest revision in the log, which is durable if the durability option says so.
     pub(crate) fn newest_revision(&self) -> Revision {
         self.segments.last_revision()
     }
@@ -261,8 +262,7 @@ impl Disk {
         }
     }
 
-    /// To be called about once a second: what failed may be tried again, and the room on the
-    /// disk is looked at.
+    /// Retries what failed and refreshes the free space. To be called about once a second.
     pub(crate) fn tick(&mut self) {
         self.cleaner_backs_off = false;
         let before = self.free_space.is_some_and(FreeSpace::is_low);
@@ -272,8 +272,7 @@ impl Disk {
         }
     }
 
-    /// Brings everything to the disk, and notes that it is there. After an error it needs to
-    /// be repaired.
+    /// Syncs the log and records the sync point. After an error the disk needs a repair.
     pub(crate) fn sync(&mut self, newest: Revision) -> Result<(), DiskError> {
         let Some(active) = &self.active else {
             return Ok(());
@@ -303,7 +302,7 @@ impl Disk {
         Ok(())
     }
 
-    /// An orderly stop: nothing is in doubt if nothing failed.
+    /// An orderly shutdown: if nothing failed, the directory is marked clean.
     pub(crate) fn close(self) {
         let Self {
             directory,
@@ -311,7 +310,7 @@ impl Disk {
             cleaner,
             ..
         } = self;
-        // It must not touch what somebody else may open next.
+        // The cleaner must not touch the directory after another process may have opened it.
         drop(cleaner);
         if active.is_none() {
             return;
@@ -322,7 +321,7 @@ impl Disk {
     }
 }
 
-/// What was once on disk must be there still.
+/// Checks that everything up to the recorded sync point is still there.
 fn check_sync_point(
     path: &Path,
     synced: SyncPoint,
@@ -341,7 +340,7 @@ fn check_sync_point(
     Err(recovery::damaged(path, reason))
 }
 
-/// Leases as they are after a start: with their whole time to live before them.
+/// Returns the leases as they are after a start: each with its full TTL remaining.
 pub(crate) fn revive_leases(
     granted: &[(LeaseId, Duration)],
     index: &Index,

@@ -1,8 +1,8 @@
-//! What one record of a frame looks like. See docs/storage-format.md.
+//! The encoding of the records in a frame. See docs/storage-format.md.
 //!
 //! ```text
 //! 01 | floor 8 | segment before 8 | where it ends 8 | leases 4 | of each: id 8, seconds 8
-//!                                           what is known besides versions
+//!                                           the log metadata
 //! 02 | lease id 8 | seconds 8               a lease was granted
 //! 03 | revision 8 | sub 4 | length 4 | version
 //! 04 | lease id 8                           a lease is gone
@@ -33,25 +33,25 @@ const TAG_FLOOR: u8 = 5;
 const KIND_PUT: u8 = 1;
 const KIND_DELETE: u8 = 2;
 
-/// What a version takes beside its own bytes.
+/// The bytes of a version record before its body.
 const VERSION_HEAD_BYTES: u64 = 17;
 const LEASE_BYTES: usize = 16;
-/// About what a version takes without its key and value.
+/// The approximate size of an encoded version without its key and value.
 const VERSION_CAPACITY_BYTES: usize = 160;
 
-/// Why bytes are not an entry of ours.
+/// Why bytes are not a valid record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a record cannot be read: {0}")]
 pub(crate) struct BadRecord(pub(super) &'static str);
 
-/// Where the log goes on from: a segment, and where its part of the log ends.
+/// The end of a part of the log: a segment, and the offset at which its part of the log ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct LogPosition {
     pub(super) segment: u64,
     pub(super) end: u64,
 }
 
-/// A record that was read.
+/// A decoded record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogRecord<'a> {
     State {
@@ -69,12 +69,12 @@ pub(super) enum LogRecord<'a> {
     Floor(Revision),
     Version {
         place: VersionPosition,
-        /// As [`decode_version`] reads it.
+        /// The encoded version; see [`decode_version`].
         body: &'a [u8],
     },
 }
 
-/// Leases as they are written, of which there may be many.
+/// Encoded leases, of which there may be many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeaseList<'a>(&'a [u8]);
 
@@ -94,7 +94,7 @@ impl LeaseList<'_> {
 }
 
 impl<'a> LogRecord<'a> {
-    /// Takes one record off the front.
+    /// Reads one record and advances `bytes` past it.
     pub(super) fn read(bytes: &mut &'a [u8]) -> Result<Self, BadRecord> {
         let mut reader = RecordReader(bytes);
         let record = match reader.u8()? {
@@ -156,7 +156,7 @@ pub(super) fn put_state(
     out[count_at..count_at + 4].copy_from_slice(&count.to_be_bytes());
 }
 
-/// What [`put_state`] writes.
+/// The size of what [`put_state`] writes.
 pub(super) fn state_bytes(leases: usize) -> u64 {
     (1 + 3 * 8 + 4 + leases * LEASE_BYTES) as u64
 }
@@ -177,7 +177,7 @@ pub(super) fn put_floor(out: &mut Vec<u8>, floor: Revision) {
     out.extend(floor.get().to_be_bytes());
 }
 
-/// `body` is as [`encode_version`] made it.
+/// Appends a version record. `body` is encoded by [`encode_version`].
 pub(super) fn put_encoded(out: &mut Vec<u8>, (revision, sub): VersionPosition, body: &[u8]) {
     out.push(TAG_VERSION);
     out.extend(revision.get().to_be_bytes());
@@ -187,7 +187,7 @@ pub(super) fn put_encoded(out: &mut Vec<u8>, (revision, sub): VersionPosition, b
     out.extend(body);
 }
 
-/// `of` is how many changes its commit made.
+/// Appends a version record. `of` is the number of changes in its commit.
 pub(super) fn put_version(out: &mut Vec<u8>, version: &Version, of: u32) {
     out.push(TAG_VERSION);
     out.extend(version.mod_revision.get().to_be_bytes());
@@ -204,17 +204,17 @@ pub(super) fn put_version(out: &mut Vec<u8>, version: &Version, of: u32) {
     );
 }
 
-/// What a version takes on disk whose body was read.
+/// The size on disk of a version with this body.
 pub(super) fn version_bytes(body: &[u8]) -> u64 {
     VERSION_HEAD_BYTES + body.len() as u64
 }
 
-/// Whether the body of a version says that the key went away.
+/// Whether the body of a version is a deletion.
 pub(super) fn is_deletion(body: &[u8]) -> bool {
     body.first() == Some(&KIND_DELETE)
 }
 
-/// Says of an encoded version how many changes its commit made.
+/// Sets the number of changes of the commit in an encoded version.
 pub(super) fn set_changes(version: &mut [u8], of: u32) {
     version[1..5].copy_from_slice(&of.to_be_bytes());
 }
@@ -250,7 +250,7 @@ fn write_version(out: &mut Vec<u8>, version: &Version, of: u32) {
     out.extend(&version.value[..]);
 }
 
-/// A version as it was written, and how many changes its commit made.
+/// Decodes a version and the number of changes in its commit.
 pub(crate) fn decode_version(
     place: VersionPosition,
     value: &[u8],

@@ -1,9 +1,9 @@
-//! Finds again what is in the log.
+//! Recovery: reads the log at start, checks it and repairs its tail.
 //!
-//! The manifest names the segments in order. Where the older ones end it says, too. Of the
-//! others, each says in its first frame which one it follows, and where that one ends; what
-//! a failed write left behind that end does not count. The newest segment with a first frame
-//! is the one that was written to last, and only its end may be torn.
+//! The manifest names the segments in order, and records where the sealed ones end. Each other
+//! segment records in its first frame which segment it follows and where that segment ends; bytes
+//! that a failed write left beyond that end do not count. The newest segment with a first frame is
+//! the one that was last written to, and only its end may be torn.
 
 use super::file_permissions;
 use super::frame::{self, LogFrame, records};
@@ -24,25 +24,25 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// What was found in a log.
+/// The contents of a log.
 #[derive(Debug)]
 pub(super) struct RecoveredLog {
     pub(super) manifest: Manifest,
     pub(super) segments: Segments,
-    /// The segment that was written to last.
+    /// The segment that was last written to.
     pub(super) active: ActiveSegment,
-    /// Of its last frame.
+    /// The sequence number of its last frame.
     pub(super) sequence: u64,
     pub(super) floor: Revision,
     pub(super) leases: Vec<(LeaseId, Duration)>,
     pub(super) replay: Replay,
-    /// What the manifest on disk names.
+    /// The segments that the manifest on disk names.
     on_disk: Vec<ManifestEntry>,
-    /// What an interrupted write left.
+    /// The bytes that an interrupted write left.
     torn: Vec<TornBytes>,
 }
 
-/// Bytes behind the last frame of a segment.
+/// Bytes beyond the last frame of a segment.
 #[derive(Clone, Copy, Debug)]
 struct TornBytes {
     number: u64,
@@ -58,7 +58,7 @@ struct OpenSegment {
     length: u64,
 }
 
-/// Reads a log; changes nothing.
+/// Reads a log without changing it.
 pub(super) fn read(
     log: &Path,
     promise: SyncGuarantee,
@@ -116,8 +116,8 @@ pub(super) fn read(
 }
 
 impl RecoveredLog {
-    /// Puts right what an interrupted or failed write left behind, and takes away what
-    /// belongs to nothing. `in_doubt`: what can be read need not be on disk.
+    /// Repairs what an interrupted or failed write left behind, and removes orphaned files.
+    /// `in_doubt`: data that can be read need not be on disk.
     pub(super) fn repair_tail(
         &mut self,
         directory: &StoreDirectory,
@@ -135,14 +135,14 @@ impl RecoveredLog {
             );
             save_torn(&path, torn, &copy).map_err(io_error("save", &copy))?;
         }
-        // First what certainly belongs to nothing: the disk may be full of it.
+        // Orphans are removed first: the disk may be full of them.
         self.remove_orphans(&log).map_err(io_error("tidy", &log))?;
         if in_doubt || !self.torn.is_empty() {
             let active = &mut self.active;
             active.file = segment::rewrite(&log, active.number, active.end)
                 .map_err(io_error("repair", &log))?;
         }
-        // Only now: where the segments before it end is on disk for certain.
+        // Written only now, when the ends of all earlier segments are known to be on disk.
         if self.on_disk != self.manifest.segments {
             let written = self.manifest.write(&log);
             written.map_err(io_error("write the manifest of", &log))?;
@@ -177,20 +177,20 @@ fn save_torn(path: &Path, torn: &TornBytes, copy_to: &Path) -> io::Result<()> {
     to.sync_all()
 }
 
-/// The segments that count, in order. All but the last have an end.
+/// The segments that belong to the log, in order. All but the last have an end.
 struct SegmentChain {
     segments: Vec<ManifestEntry>,
-    /// In segments behind the last.
+    /// Torn bytes in segments after the last.
     torn: Vec<TornBytes>,
 }
 
-/// What is known besides versions, and where the log ends.
+/// The log metadata of the newest segment, and where the log ends.
 struct NewestSegmentState {
     floor: Revision,
     leases: BTreeMap<LeaseId, Duration>,
     end: u64,
     seed: u64,
-    /// Of the record that says what is known besides versions.
+    /// The size of the log metadata record in bytes.
     state_bytes: u64,
     sequence: u64,
     torn: Option<TornBytes>,
@@ -227,7 +227,7 @@ impl LogReader<'_> {
         })
     }
 
-    /// What a segment says that it follows; `None` if nothing was written to it.
+    /// Reads which segment this one follows; `None` if nothing was written to it.
     fn read_previous(&self, opened: &OpenSegment) -> Result<Option<LogPosition>, OpenError> {
         let mut frames = segment::frames(&opened.file, &opened.head, opened.length);
         let frame = frames.next().map_err(io_error("read", &opened.path))?;
@@ -240,7 +240,7 @@ impl LogReader<'_> {
         }
     }
 
-    /// Which segments count, and where each but the last ends.
+    /// Determines which segments belong to the log, and where each but the last ends.
     fn read_chain(&self, manifest: &Manifest) -> Result<SegmentChain, OpenError> {
         let open_from = manifest.segments.iter().position(|l| l.end.is_none());
         let open_from = open_from.unwrap_or(manifest.segments.len());
@@ -269,7 +269,7 @@ impl LogReader<'_> {
         }];
         let mut previous = newest.1;
         for listed in newest_first {
-            // Others in between were given up when writing to them failed.
+            // The segments in between were abandoned when a write to them failed.
             if listed.number != previous.segment && listed.end.is_none() {
                 continue;
             }
@@ -300,7 +300,7 @@ impl LogReader<'_> {
         Ok(SegmentChain { segments, torn })
     }
 
-    /// Reads the newest segment for all but its versions.
+    /// Reads everything in the newest segment except its versions.
     fn read_newest_segment(&self, chain: &SegmentChain) -> Result<NewestSegmentState, OpenError> {
         let newest = chain.segments.last().expect("it has a newest segment");
         let opened = self.open(newest.number)?;
@@ -325,8 +325,8 @@ impl LogReader<'_> {
         Ok(state)
     }
 
-    /// What lies behind the last frame: nothing, or what an interrupted write left. If a
-    /// later frame is there, it is neither.
+    /// Reads what follows the last frame: nothing, or a torn write. An error if a later frame
+    /// follows, because that is neither.
     fn read_tail(
         &self,
         opened: &OpenSegment,
@@ -379,7 +379,7 @@ impl LogReader<'_> {
     }
 }
 
-/// Frames follow one another.
+/// Checks that sequence numbers of frames are consecutive.
 fn check_sequence(frame: &LogFrame<'_>, last: &mut u64) -> Result<(), BadRecord> {
     if *last != 0 && frame.sequence != *last + 1 {
         return Err(BadRecord("a frame is out of order"));
@@ -407,7 +407,7 @@ impl NewestSegmentState {
     }
 }
 
-/// Builds the state from versions, and notes which segment holds what.
+/// Rebuilds the state from versions, and records which segment holds which versions.
 struct LogReplayer {
     replay: Replay,
     segments: Segments,
@@ -473,10 +473,10 @@ impl LogReplayer {
     }
 }
 
-/// Checks that no part of a commit is missing, and no commit between two others.
+/// Checks that no commit is missing between two others, and that no commit lacks a change.
 ///
-/// From the floor on nothing has been removed, so revisions follow one another and
-/// each is there with all its changes.
+/// From the compaction floor on nothing has been removed, so revisions are contiguous and each
+/// commit is complete.
 pub(super) struct CommitChecker {
     floor: Revision,
     last: Option<(VersionPosition, u32)>,

@@ -1,4 +1,4 @@
-//! A data directory in the making. Until it is finished it does not count as one.
+//! Restore: builds a data directory that counts as a store only once it is finished.
 
 use super::layout::{StoreDirectory, SyncGuarantee};
 use super::log_builder::LogBuilder;
@@ -20,13 +20,13 @@ pub(crate) struct RestoreWriter {
     id: u64,
     floor: Revision,
     leases: Vec<(LeaseId, Duration)>,
-    /// Versions up to the floor, which may come in the order of their keys.
+    /// Versions up to the floor, which may arrive in key order.
     base: Vec<(VersionPosition, Vec<u8>)>,
     builder: Option<LogBuilder>,
 }
 
 impl RestoreWriter {
-    /// `None` if the directory holds data already.
+    /// Begins a restore; `None` if the directory already holds data.
     pub(crate) fn begin(path: &Path, id: u64, floor: Revision) -> Result<Option<Self>, OpenError> {
         let directory = StoreDirectory::lock(path)?;
         if directory.read_format()?.is_some() {
@@ -51,7 +51,7 @@ impl RestoreWriter {
         self.leases.push((id, ttl));
     }
 
-    /// `version` is as [`super::encode_version`] made it. Behind the floor they come in
+    /// Adds a version, encoded by [`super::encode_version`]. Versions above the floor must come in
     /// order.
     pub(crate) fn add_version(
         &mut self,
@@ -65,7 +65,7 @@ impl RestoreWriter {
         self.log()?.push(place, &version)
     }
 
-    /// The log, with all versions up to the floor.
+    /// Returns the log, after writing all versions up to the floor to it.
     fn log(&mut self) -> Result<&mut LogBuilder, OpenError> {
         if self.builder.is_none() {
             let mut log = LogBuilder::begin(&self.directory, self.id, self.floor, self.sizes)?;
@@ -81,7 +81,7 @@ impl RestoreWriter {
         Ok(self.builder.as_mut().expect("was just made"))
     }
 
-    /// Checks what was written as a start would, and makes it a data directory.
+    /// Checks the log as a start would, and turns it into a data directory.
     pub(crate) fn finish(mut self) -> Result<(), OpenError> {
         self.log()?;
         let log = self.builder.take().expect("was just made");
@@ -97,8 +97,8 @@ impl RestoreWriter {
     }
 }
 
-/// An etcd cluster does not say in which order a transaction made its changes: all of them
-/// have the same place.
+/// Numbers the changes of each commit. An etcd cluster does not report the order of the changes in
+/// a transaction: all of them have the same position.
 fn number_changes(changes: &mut [(VersionPosition, Vec<u8>)]) {
     let is_ambiguous = changes.windows(2).any(|pair| pair[0].0 == pair[1].0);
     if !is_ambiguous {
@@ -137,8 +137,8 @@ mod tests {
         encode_version(&version, 1)
     }
 
-    /// As an etcd cluster is exported: by key, nothing older than the floor, and changes of
-    /// one transaction at the same place.
+    /// The order of an export from an etcd cluster: by key, nothing older than the floor, and the
+    /// changes of one transaction at the same position.
     #[tokio::test]
     async fn restore_of_state_without_history_keeps_all_keys() {
         let directory = tempfile::tempdir().expect("a directory");

@@ -5,9 +5,9 @@
 //!            | xxh3 of these 8
 //! frames
 //! ```
-//! Segments of kind 1 are appended to as things happen. Those of kind 2 were written by the
-//! cleaner: what is left of others, versions only. The seed is random: nobody outside can
-//! make bytes that would be taken for a frame.
+//! Segments of kind 1 are appended to by commits. Segments of kind 2 were written by the cleaner:
+//! they hold only the versions left of other segments. The seed is random, so a client cannot craft
+//! bytes that would be accepted as a frame.
 
 use super::file_permissions;
 use super::frame::{FrameBuffer, FrameReader};
@@ -26,14 +26,14 @@ use xxhash_rust::xxh3::xxh3_64;
 pub(super) const SEGMENT_HEADER_BYTES: u64 = 56;
 const MAGIC: &[u8; 8] = b"OPTIKSEG";
 const FORMAT: u32 = 1;
-/// How much the cleaner and others who write much gather for one frame.
+/// The frame size that the cleaner and other bulk writers aim for.
 const FRAME_BYTES: usize = 256 << 10;
 
 pub(super) fn path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:016x}.seg"))
 }
 
-/// Where a segment grows until it is whole.
+/// The path of a segment file until it is complete.
 pub(super) fn temporary_path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:016x}.new"))
 }
@@ -41,7 +41,7 @@ pub(super) fn temporary_path(log: &Path, number: u64) -> PathBuf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentKind {
     Appended,
-    /// All that commits before this revision made unreachable was left out.
+    /// Versions made unreachable by commits before this revision were left out.
     Cleaned {
         to: Revision,
     },
@@ -52,7 +52,7 @@ pub(super) struct SegmentHeader {
     pub(super) store: u64,
     pub(super) number: u64,
     pub(super) kind: SegmentKind,
-    /// What the checksums of its frames begin with.
+    /// The seed of the checksums of its frames.
     pub(super) seed: u64,
 }
 
@@ -121,26 +121,26 @@ impl SegmentHeader {
     }
 }
 
-/// A segment that is written to, or will be next.
+/// The active segment, or the one that will be active next.
 #[derive(Debug)]
 pub(super) struct ActiveSegment {
     pub(super) number: u64,
     pub(super) file: File,
     pub(super) seed: u64,
     pub(super) end: u64,
-    /// What it says in the beginning besides versions.
+    /// The size of the log metadata at its beginning.
     pub(super) state_bytes: u64,
 }
 
 impl ActiveSegment {
-    /// How long it would be without what each segment begins with.
+    /// The length without the log metadata that each segment begins with.
     pub(super) fn own_bytes(&self) -> u64 {
         self.end - self.state_bytes
     }
 }
 
-/// A new file with this head and nothing else, on disk by content. It is `length` bytes long,
-/// without taking room for them: a sync is half as dear if the file does not become longer.
+/// Creates a file that contains only this header, and syncs its contents. The file is `length`
+/// bytes long without allocating them: a sync costs half as much if it does not extend the file.
 pub(super) fn create(path: &Path, head: SegmentHeader, length: u64) -> io::Result<File> {
     let mut options = file_permissions::file_options();
     let file = options.read(true).create(true).truncate(true).open(path)?;
@@ -154,8 +154,8 @@ pub(super) fn open(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
-/// Writes a segment into another file up to `end`, so that nothing in it depends on a sync
-/// that failed. (Not in place: a crash while doing so could harm what is on disk.)
+/// Rewrites a segment into another file up to `end`, so that nothing in it depends on a sync that
+/// failed. (Not in place: a crash while doing so could damage what is on disk.)
 pub(super) fn rewrite(log: &Path, number: u64, end: u64) -> io::Result<File> {
     let fresh = temporary_path(log, number);
     let from = File::open(path(log, number))?;
@@ -172,7 +172,7 @@ pub(super) fn rewrite(log: &Path, number: u64, end: u64) -> io::Result<File> {
     Ok(to)
 }
 
-/// Copies a part of a file to the beginning of another one.
+/// Copies a range of a file to the beginning of another file.
 pub(super) fn copy(from: &File, to: &File, range: Range<u64>) -> io::Result<()> {
     let mut buffer = vec![0; FRAME_BYTES];
     let mut position = range.start;
@@ -186,7 +186,7 @@ pub(super) fn copy(from: &File, to: &File, range: Range<u64>) -> io::Result<()> 
     Ok(())
 }
 
-/// Writes a segment in one go: many versions, in the order of their places.
+/// Writes a complete segment: many versions, in the order of their positions.
 #[derive(Debug)]
 pub(super) struct SegmentWriter {
     file: File,
@@ -211,7 +211,7 @@ impl SegmentWriter {
         })
     }
 
-    /// `body` is as [`record::encode_version`] made it.
+    /// Appends a version. `body` is encoded by [`record::encode_version`].
     pub(super) fn push(&mut self, place: VersionPosition, body: &[u8]) -> io::Result<()> {
         record::put_encoded(self.buffer.record(), place, body);
         self.last = place.0;
@@ -233,17 +233,17 @@ impl SegmentWriter {
         Ok(())
     }
 
-    /// How long the file will be, about.
+    /// The approximate length of the file.
     pub(super) fn bytes(&self) -> u64 {
         self.at + self.buffer.len() as u64
     }
 
-    /// Brings what was written so far to the disk, so that the end does not have to.
+    /// Syncs what was written so far, so that the final sync has less to write.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.file.sync_data()
     }
 
-    /// The length of the file, which is on disk.
+    /// Syncs the file and returns its length.
     pub(super) fn finish(mut self) -> io::Result<u64> {
         self.flush()?;
         self.file.sync_all()?;
@@ -251,7 +251,7 @@ impl SegmentWriter {
     }
 }
 
-/// The frames of a segment up to `length`.
+/// Returns a reader of the frames of a segment up to `length`.
 pub(super) fn frames<'a>(file: &'a File, head: &SegmentHeader, length: u64) -> FrameReader<'a> {
     FrameReader::new(file, head.seed, SEGMENT_HEADER_BYTES, length)
 }

@@ -1,9 +1,10 @@
-//! What each segment of the log holds, and which of them are worth cleaning. (This is garbage
-//! collection in a log-structured store; a deletion is what others call a tombstone.)
+//! Segment garbage collection: tracks the contents of each segment of the log, and selects the
+//! segments worth cleaning. (This is garbage collection in a log-structured store; deletions are
+//! its tombstones.)
 //!
-//! Versions lie in the log in the order of their revisions. Those that compaction made
-//! unreachable stay until the cleaner writes what is left of a few neighbouring segments
-//! into a new one, which takes their place.
+//! Versions lie in the log in the order of their revisions. Versions that compaction made
+//! unreachable stay until the cleaner copies the live versions of a few neighbouring segments into
+//! a new one, which replaces them.
 
 use super::cleaner::{CleaningJob, CleaningResult, VictimSegment};
 use super::segment::SEGMENT_HEADER_BYTES;
@@ -11,7 +12,7 @@ use crate::replay::VersionPosition;
 use crate::revision::Revision;
 use std::ops::Range;
 
-/// A segment with less than this part of garbage is left out of a pass that is not thorough.
+/// A segment with less than this fraction of garbage is left out of a pass that is not thorough.
 const GARBAGE_DIVISOR: u64 = 8;
 const WINDOW_SEGMENTS_MAX: usize = 64;
 
@@ -20,21 +21,22 @@ const WINDOW_SEGMENTS_MAX: usize = 64;
 pub(super) struct Segment {
     pub(super) number: u64,
     pub(super) end: u64,
-    /// What its versions take that somebody can still reach.
+    /// The size of its reachable versions in bytes.
     pub(super) needed: u64,
-    /// How many versions it holds, dead ones too.
+    /// The number of versions it holds, including dead ones.
     pub(super) versions: usize,
-    /// The newest revision in it or before it.
+    /// The newest revision in it or in an earlier segment.
     pub(super) last: Revision,
-    /// Versions in it that nobody can reach, and deletions that nobody needs to see.
+    /// The positions of unreachable versions in it, and of deletions that no longer need to be
+    /// kept.
     pub(super) dead: Vec<VersionPosition>,
-    /// What those deletions take that were kept when it was cleaned, because something that
-    /// they hide may still lie before them.
+    /// The size of the deletions that were kept when it was cleaned, because versions that they
+    /// hide may still lie in earlier segments.
     pub(super) kept_deletions: u64,
-    /// What it says in the beginning besides versions. That goes when it is cleaned, but a new
-    /// segment would say the same.
+    /// The size of the log metadata at its beginning. Cleaning removes it, but a new active segment
+    /// would begin with the same.
     pub(super) state_bytes: u64,
-    /// All that commits before this made unreachable was left out when it was written.
+    /// Versions made unreachable by commits before this revision were left out when it was written.
     pub(super) cleaned_to: Revision,
 }
 
@@ -57,13 +59,13 @@ impl Segment {
         (self.end - self.needed).saturating_sub(SEGMENT_HEADER_BYTES)
     }
 
-    /// What cleaning would give back whatever lies before it.
+    /// The bytes that cleaning is sure to reclaim, independent of earlier segments.
     fn reclaimable(&self) -> u64 {
         self.garbage().saturating_sub(self.kept_deletions)
     }
 
-    /// Thoroughly, a segment is rid of all that is dead: others cannot be as long as what
-    /// they hide lies here.
+    /// Whether cleaning this segment pays off. A thorough pass removes everything dead: later
+    /// segments cannot drop their deletions as long as the versions that those hide lie here.
     fn is_worth_cleaning(&self, thorough: bool, sizes: SegmentSizes) -> bool {
         if thorough {
             !self.dead.is_empty() || self.garbage() > sizes.overhead_max() + self.needed / 1024
@@ -73,7 +75,7 @@ impl Segment {
     }
 }
 
-/// What a frame adds to a segment.
+/// The contents that a frame adds to a segment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Growth {
     pub(super) needed: u64,
@@ -93,60 +95,60 @@ impl Growth {
     }
 }
 
-/// How large things may become. All of it follows from the smallest segment.
+/// Size thresholds, all derived from the smallest segment size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentSizes {
     pub(super) segment_min: u64,
 }
 
 impl SegmentSizes {
-    /// A segment of this length is full.
+    /// The length at which a segment is full.
     pub(super) fn segment(self, total: u64) -> u64 {
         (total / 16).clamp(self.segment_min, self.segment_min * 8)
     }
 
-    /// Less than this is not worth to be cleaned at all.
+    /// The garbage in bytes up to which a segment is never worth cleaning.
     fn overhead_max(self) -> u64 {
         self.segment_min / 8192 + 32
     }
 
-    /// More garbage than this is cleaned while somebody writes.
+    /// The amount of garbage above which cleaning runs while there are writes.
     fn garbage_under_load(self, needed: u64) -> u64 {
         needed / 10 * 6 + self.segment_min * 12
     }
 
-    /// More than this is cleaned when nobody does.
+    /// The amount of garbage above which cleaning runs when there are no writes.
     fn garbage_when_idle(self, needed: u64) -> u64 {
         needed / 100 * 15 + self.segment_min * 2
     }
 
-    /// With more than this, writes wait for the cleaner.
+    /// The amount of garbage above which writes wait for the cleaner.
     fn garbage_max(self, needed: u64) -> u64 {
         needed / 10 * 9 + self.segment_min * 40
     }
 }
 
-/// When to clean, and how well.
+/// When to clean, and how thoroughly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CleaningMode {
-    /// Segments that lie before the floor, when there is much garbage.
+    /// Clean segments before the floor, when there is much garbage.
     Busy,
-    /// All sealed segments, if there is some.
+    /// Clean all sealed segments, when there is some garbage.
     Idle,
-    /// All that there is up to this revision.
+    /// Remove all garbage up to this revision.
     Full { to: Revision },
 }
 
 #[derive(Debug)]
 pub(super) struct Segments {
-    /// In the order of the log. The last one is written to.
+    /// In log order. The last one is the active segment.
     list: Vec<Segment>,
     sizes: SegmentSizes,
     bytes: u64,
     needed: u64,
-    /// Segments behind this revision come next.
+    /// The next window begins after this revision.
     cursor: Revision,
-    /// The last pass over the segments left some garbage out, and there is still too much.
+    /// Set if the last pass left some garbage out and there is still too much.
     thorough: bool,
 }
 
@@ -180,7 +182,7 @@ impl Segments {
         self.bytes - self.needed
     }
 
-    /// In the order of the log.
+    /// The segments in log order.
     pub(super) fn list(&self) -> &[Segment] {
         &self.list
     }
@@ -193,7 +195,7 @@ impl Segments {
         self.sizes.segment(self.bytes)
     }
 
-    /// All but the one that is written to: their numbers, and where they end.
+    /// The sealed segments: number and end of each.
     pub(super) fn sealed(&self) -> impl Iterator<Item = (u64, u64)> {
         let sealed = self.list.len().saturating_sub(1);
         self.list[..sealed]
@@ -210,7 +212,7 @@ impl Segments {
         self.garbage() > self.sizes.garbage_max(self.needed)
     }
 
-    /// A new last segment.
+    /// Appends a new last segment.
     pub(super) fn push(&mut self, mut segment: Segment) {
         debug_assert!(
             self.numbers().all(|number| number != segment.number),
@@ -224,7 +226,7 @@ impl Segments {
         self.list.push(segment);
     }
 
-    /// The last segment has grown.
+    /// Records growth of the last segment.
     pub(super) fn grow(&mut self, end: u64, by: &Growth) {
         let segment = self.list.last_mut().expect("one is written to");
         assert!(
@@ -241,7 +243,7 @@ impl Segments {
         segment.last = segment.last.max(by.last);
     }
 
-    /// Nobody needs this version any more.
+    /// Records that a version is unreachable.
     pub(super) fn mark_dead(&mut self, place: VersionPosition, bytes: u64) {
         let at = self.list.partition_point(|segment| segment.last < place.0);
         let Some(segment) = self.list.get_mut(at) else {
@@ -261,8 +263,7 @@ impl Segments {
         self.needed -= bytes;
     }
 
-    /// Whether the last segment could be cleaned if it were not written to any more, and it
-    /// would be worth it.
+    /// Whether the last segment would be worth cleaning if it were sealed.
     pub(super) fn is_last_worth_cleaning(&self, cleaning: CleaningMode) -> bool {
         let Some(last) = self.list.last() else {
             return false;
@@ -278,18 +279,18 @@ impl Segments {
         }
     }
 
-    /// The newest revision in it.
+    /// The newest revision in the log.
     pub(super) fn last_revision(&self) -> Revision {
         self.list.last().map_or(Revision::ZERO, |last| last.last)
     }
 
-    /// Begins at the oldest segment again.
+    /// Starts the next pass at the oldest segment.
     pub(super) fn rewind(&mut self) {
         self.cursor = Revision::ZERO;
     }
 
-    /// What should be cleaned next. All that commits before `frontier` made unreachable is
-    /// known to be.
+    /// Returns the next cleaning job. All versions made unreachable by commits before `frontier`
+    /// have been recorded.
     pub(super) fn next_job(
         &mut self,
         cleaning: CleaningMode,
@@ -315,8 +316,8 @@ impl Segments {
         Some(self.job(window, frontier, number))
     }
 
-    /// The rest of this pass over the segments; then another one. It leaves nothing out if
-    /// much would be left.
+    /// Returns the next window of this pass over the segments, or the first of the next pass. The
+    /// next pass is thorough if otherwise much garbage would be left.
     fn next_window(&mut self, most: u64, before: Revision) -> Option<Range<usize>> {
         if let Some(window) = self.window(self.thorough, before) {
             return Some(window);
@@ -330,7 +331,7 @@ impl Segments {
         self.window(true, before)
     }
 
-    /// Garbage that stays if only segments with much of it are cleaned.
+    /// The amount of garbage that remains if only segments with much of it are cleaned.
     fn skipped_garbage(&self) -> u64 {
         let sealed = self.list.len().saturating_sub(1);
         let left = self.list[..sealed].iter().map(|segment| {
@@ -343,14 +344,15 @@ impl Segments {
         left.sum()
     }
 
-    /// Some neighbours behind the cursor, none of them newer than `before`.
+    /// Selects neighbouring segments after the cursor, none of them newer than `before`.
     fn window(&self, thorough: bool, before: Revision) -> Option<Range<usize>> {
         let sealed = &self.list[..self.list.len().checked_sub(1)?];
         let full = self.segment_bytes();
         let is_worth = |segment: &Segment| segment.is_worth_cleaning(thorough, self.sizes);
         let left = |segment: &Segment| segment.needed + segment.kept_deletions;
         let is_small = |segment: &Segment| segment.end <= full / 8;
-        // What little is left of some becomes one segment; otherwise there would be ever more.
+        // The small remainders of segments are merged; otherwise the number of segments would keep
+        // growing.
         let are_small = |start: usize| {
             let pair = sealed.get(start..start + 2);
             pair.is_some_and(|pair| pair.iter().all(is_small))
@@ -379,8 +381,8 @@ impl Segments {
             "cleaning leaves the active segment alone: {window:?} of {}",
             self.list.len()
         );
-        // A deletion hides what may still lie before it. Older segments hold nothing that
-        // it hides if they hold nothing unreachable, or were cleaned after it.
+        // A deletion hides versions that may still lie in earlier segments. Earlier segments hold
+        // none of them if they have no unreachable versions, or were cleaned after the deletion.
         let before = self.list[..window.start].iter();
         let hides_nothing = before.map(|segment| match segment.dead[..] {
             [] => frontier,
@@ -407,7 +409,7 @@ impl Segments {
         }
     }
 
-    /// The cleaner has put a segment in the place of others, or nothing.
+    /// Replaces cleaned segments with the segment that the cleaner made of them, or with none.
     pub(super) fn install(&mut self, cleaned: CleaningResult) {
         let first = cleaned.victims.first().map(|victim| victim.0);
         let start = self.list.iter().position(|s| Some(s.number) == first);
@@ -431,7 +433,7 @@ impl Segments {
             "cleaning drops only what is dead: {needed} bytes were needed"
         );
         let made = cleaned.replacement.map(|mut made| {
-            // What died meanwhile is in there.
+            // Versions that became unreachable during cleaning are in the new segment.
             made.dead.extend(died);
             made.needed = needed;
             assert!(
@@ -466,7 +468,7 @@ mod tests {
         (Revision::new(revision), 0)
     }
 
-    /// A sealed segment of forty records with these revisions.
+    /// Adds a sealed segment of forty records with these revisions.
     fn push(segments: &mut Segments, number: u64) {
         segments.push(Segment::new(number, SEGMENT_HEADER_BYTES));
         let mut growth = Growth::default();
@@ -476,7 +478,7 @@ mod tests {
         segments.grow(SEGMENT_HEADER_BYTES + RECORDS * RECORD_BYTES, &growth);
     }
 
-    /// What the cleaner would do, where all that is dead is a deletion but for `values`.
+    /// Does what the cleaner would do, where all dead versions except `values` are deletions.
     fn clean(
         segments: &Segments,
         job: &CleaningJob,
@@ -503,8 +505,8 @@ mod tests {
         }
     }
 
-    /// One old segment in which little died keeps all later deletions. Left out of every pass,
-    /// it would make the cleaner copy them for ever.
+    /// An old segment with few dead versions keeps all later deletions. If every pass left it out,
+    /// the cleaner would copy those deletions for ever.
     #[test]
     fn cleaner_drops_kept_tombstones_with_what_they_hide() {
         let mut segments = Segments::new(SIZES);
@@ -530,7 +532,7 @@ mod tests {
         assert_eq!(segments.needed(), (2 * RECORDS - 1) * RECORD_BYTES);
     }
 
-    /// As long as something that they hide may lie before them, they stay.
+    /// Deletions stay as long as versions that they hide may lie in earlier segments.
     #[test]
     fn cleaner_keeps_tombstones_while_hidden_versions_remain() {
         let mut segments = Segments::new(SIZES);

@@ -1,4 +1,4 @@
-//! Compares what is known of the log with itself, and with the state in memory.
+//! Assertions that compare the bookkeeping of the log with itself and with the state in memory.
 
 use super::Disk;
 use super::segment::SEGMENT_HEADER_BYTES;
@@ -13,10 +13,11 @@ use crate::view::View;
 use std::collections::BTreeSet;
 
 impl Disk {
-    /// For the task that writes, when all that the last compaction dropped has been noted.
+    /// Checks the whole log. Called by the sequencer when all versions that the last compaction
+    /// dropped have been recorded.
     pub(crate) fn verify(&self, view: &View, index: &Index) {
         self.verify_segments();
-        // Chains are shared by all copies of the index.
+        // All copies of the index share the version chains.
         let oldest = view.with_history(History::oldest);
         let (mut count, mut bytes) = (0, 0);
         for newest in index.newest_entries(&KeyRange::all()) {
@@ -43,7 +44,7 @@ impl Disk {
         );
     }
 
-    /// Without what is in memory besides.
+    /// Checks the log alone, without the state in memory.
     pub(super) fn verify_segments(&self) {
         segments(&self.segments);
         let last = self.segments.list().last();
@@ -62,8 +63,8 @@ impl Disk {
     }
 }
 
-/// Whether a read or a watch can reach it. A deletion stays in the chain of a later put until
-/// the commit of that put is compacted; its record is garbage once its own commit is.
+/// Whether a read or a watch can reach the version. A deletion stays in the chain of a later put
+/// until the commit of that put is compacted; its record is garbage once its own commit is.
 fn is_needed(version: &Version, oldest: Option<Revision>) -> bool {
     !version.is_deletion() || oldest.is_some_and(|oldest| version.mod_revision >= oldest)
 }
@@ -83,7 +84,7 @@ fn segments(all: &Segments) {
     }
 }
 
-/// `before` is the newest revision of those before it.
+/// Checks one segment. `before` is the newest revision of the earlier segments.
 fn segment(segment: &Segment, before: Revision) {
     let Segment {
         number,

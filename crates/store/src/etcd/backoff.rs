@@ -5,8 +5,8 @@ use std::time::Duration;
 const BACKOFF_MIN: Duration = Duration::from_millis(25);
 const BACKOFF_MAX: Duration = Duration::from_secs(2);
 
-/// Pauses that double, with jitter: servers that lost one member together do not
-/// come back together.
+/// Exponential backoff with jitter, so that servers that lost the same member do not reconnect at
+/// the same moment.
 #[derive(Debug)]
 pub(crate) struct EtcdBackoff {
     entropy: Arc<dyn Entropy>,
@@ -21,7 +21,7 @@ impl EtcdBackoff {
         }
     }
 
-    /// Between half and the whole of what may be waited this time.
+    /// Returns the next delay: between half of the current bound and all of it.
     pub(crate) fn next(&mut self) -> Duration {
         let half = self.ceiling / 2;
         let span = u64::try_from(half.as_micros()).unwrap_or(u64::MAX);

@@ -1,5 +1,5 @@
-//! What the parts of the engine share: the way to the cluster, our copy of it, and
-//! whether both may still be used.
+//! State shared by the parts of the etcd engine: the connections, the mirror, and whether both may
+//! be used.
 
 use super::backoff::EtcdBackoff;
 use super::cluster_identity::{ClusterIdentity, ClusterMismatch};
@@ -21,12 +21,12 @@ use tokio::sync::watch as signal;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tonic::{Response, Status};
 
-/// Most writes come back by themselves within this time …
+/// Most of our writes arrive through the watch within this time.
 const PROGRESS_DELAY: Duration = Duration::from_millis(10);
-/// … otherwise progress is asked for, so often.
+/// After that, progress notifications are requested at this interval.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Lock order: `mirror`, then those of the view.
+/// Lock order: `mirror`, then the locks of the view.
 #[derive(Debug)]
 pub(crate) struct EtcdCluster {
     pub(crate) options: EtcdOptions,
@@ -42,36 +42,36 @@ pub(crate) struct EtcdCluster {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorStatus {
-    /// The copy does not follow the cluster at the moment, and why.
+    /// The mirror does not follow the cluster; the text is the reason.
     OutOfSync(String),
     InSync,
-    /// What we have shown is not the cluster's past: nothing can be promised any more.
+    /// The published state is not in the cluster's history: the engine has failed permanently.
     Failed(String),
     Stopped,
 }
 
-/// Why a call has no answer.
+/// Why a call failed.
 #[derive(Clone, Debug)]
 pub(crate) enum EtcdCallError {
     Stopped,
-    /// It was not carried out.
+    /// The call was not executed.
     Unavailable(String),
-    /// It may or may not have been carried out.
+    /// The call may or may not have been executed.
     Unknown(String),
-    /// It was refused for its own sake.
+    /// The cluster rejected the call.
     Refused(Status),
 }
 
-/// Whether a call may be sent twice.
+/// Whether a call may be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallIntent {
     Read,
     Write,
 }
 
-/// What every answer tells about the cluster.
+/// The cluster header of a response.
 pub(crate) trait EtcdResponse {
-    /// Whether it went through the whole cluster, so that its revision is fresh.
+    /// Whether the response is linearizable, so that its revision is current.
     const LINEARIZABLE: bool;
     fn header(&self) -> Option<&pb::ResponseHeader>;
 }
@@ -100,7 +100,7 @@ responses! {
 }
 
 impl EtcdCluster {
-    /// Sends a call until it has an answer, if that can do no harm.
+    /// Sends a call and retries it while that is safe.
     pub(crate) async fn call<T, F>(
         &self,
         intent: CallIntent,
@@ -170,7 +170,7 @@ impl EtcdCluster {
         }
     }
 
-    /// Until when one try may take. A read leaves time to ask another member.
+    /// Deadline of one attempt. A read leaves time to try another member.
     fn attempt_deadline(&self, intent: CallIntent, deadline: Instant) -> Instant {
         if intent == CallIntent::Write || self.connections.member_count() == 1 {
             return deadline;
@@ -193,7 +193,7 @@ impl EtcdCluster {
         Ok(())
     }
 
-    /// Whether the engine may still be used.
+    /// Returns an error if the engine may not be used.
     pub(crate) fn check(&self) -> Result<(), EtcdCallError> {
         match &*self.status.borrow() {
             MirrorStatus::OutOfSync(_) | MirrorStatus::InSync => Ok(()),
@@ -202,7 +202,7 @@ impl EtcdCluster {
         }
     }
 
-    /// Waits until the copy follows the cluster.
+    /// Waits until the mirror follows the cluster.
     pub(crate) async fn wait_in_sync(&self, deadline: Instant) -> Result<(), EtcdCallError> {
         let mut fate = self.status.subscribe();
         let settled = fate.wait_for(|fate| !matches!(fate, MirrorStatus::OutOfSync(_)));
@@ -218,7 +218,7 @@ impl EtcdCluster {
         }
     }
 
-    /// Waits until the copy has reached `revision`, which the cluster has.
+    /// Waits until the mirror has reached `revision`, which the cluster has.
     pub(crate) async fn wait_for_revision(
         &self,
         revision: Revision,
@@ -245,16 +245,16 @@ impl EtcdCluster {
         }
     }
 
-    /// As [`EtcdCluster::reached`], for as long as it takes.
+    /// As [`EtcdCluster::wait_for_revision`], without a deadline.
     pub(crate) async fn wait_for_revision_unbounded(&self, revision: Revision) {
         while self.view.revision() < revision {
             self.progress.request_throttled(PROGRESS_DELAY);
-            // Only a wait: whether it came in time shows above.
+            // The result of the wait is checked above.
             let _ = timeout(PROGRESS_INTERVAL, self.view.wait_for_revision(revision)).await;
         }
     }
 
-    /// Where the cluster stands: it has acknowledged nothing beyond that before.
+    /// Returns a linearizable revision: no write beyond it was acknowledged before the call.
     pub(crate) async fn linearizable_revision(
         &self,
         deadline: Instant,
@@ -268,12 +268,12 @@ impl EtcdCluster {
         Ok(decode_revision(answer.header.unwrap_or_default().revision))
     }
 
-    /// Notes that the copy follows the cluster.
+    /// Records that the mirror follows the cluster.
     pub(crate) fn set_in_sync(&self) {
         self.set_status(MirrorStatus::InSync);
     }
 
-    /// Notes that it does not.
+    /// Records that the mirror does not follow the cluster.
     pub(crate) fn set_out_of_sync(&self, why: String) {
         self.set_status(MirrorStatus::OutOfSync(why));
     }
@@ -288,7 +288,7 @@ impl EtcdCluster {
         });
     }
 
-    /// Gives up for good: see [`ClusterIdentity`]. Returns the text for those who ask.
+    /// Fails the engine permanently; see [`ClusterIdentity`]. Returns the error text for callers.
     pub(crate) fn fail(&self, betrayal: ClusterMismatch) -> String {
         let why = betrayal.0;
         let first = self.end(MirrorStatus::Failed(why.clone()));
@@ -315,15 +315,15 @@ impl EtcdCluster {
     }
 }
 
-/// How one try went wrong.
+/// Why an attempt failed.
 enum AttemptError {
-    /// It was not carried out.
+    /// The call was not executed.
     NotExecuted(String),
-    /// It was not carried out, and another member would not do so either.
+    /// The call was not executed, and another member would not execute it either.
     Overloaded(String),
     Unknown(String),
     Refused(Status),
-    /// It was carried out by a cluster that is not ours.
+    /// The call was executed by a cluster that is not ours.
     Mismatch(String),
 }
 

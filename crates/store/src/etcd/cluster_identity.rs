@@ -1,8 +1,8 @@
-//! Notices when the cluster is no longer the one whose revisions we gave out.
+//! Detects that the cluster is no longer the one whose revisions were published.
 //!
-//! A cluster that was set up anew or restored from a backup counts again from an
-//! earlier revision. What we have shown would then be neither its past nor its
-//! future, and every number that clients hold would mean something else.
+//! A cluster that was created anew or restored from a backup continues from an earlier revision.
+//! The published revisions would then not be part of its history, and every resourceVersion that
+//! clients hold would be wrong.
 
 use crate::revision::Revision;
 use crate::sync::Mutex;
@@ -11,7 +11,7 @@ use optik_etcd_api::etcdserverpb::ResponseHeader;
 #[derive(Debug, Default)]
 pub(crate) struct ClusterIdentity(Mutex<ClusterPosition>);
 
-/// How far the cluster had come at some moment.
+/// The position of the cluster at one moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ClusterPosition {
     cluster: Option<u64>,
@@ -19,13 +19,13 @@ pub(crate) struct ClusterPosition {
     term: u64,
 }
 
-/// The cluster is another one, or has gone back. The text is for the operator.
+/// The cluster is a different one, or its revision went back. The text is for the operator.
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterMismatch(pub(crate) String);
 
 impl ClusterIdentity {
-    /// To be taken before a request is sent: answers to requests that overtake each
-    /// other may come in any order.
+    /// Must be taken before a request is sent, because responses of concurrent requests may arrive
+    /// in any order.
     pub(crate) fn position(&self) -> ClusterPosition {
         *self.0.lock()
     }
@@ -34,13 +34,13 @@ impl ClusterIdentity {
         self.position().cluster.unwrap_or_default()
     }
 
-    /// Says that `revision` has been shown to somebody.
+    /// Records that `revision` has been published.
     pub(crate) fn record_shown(&self, revision: Revision) {
         let mut seen = self.0.lock();
         seen.revision = seen.revision.max(revision);
     }
 
-    /// Any answer must come from our cluster.
+    /// Checks that a response is from our cluster.
     pub(crate) fn check_cluster(
         &self,
         header: Option<&ResponseHeader>,
@@ -61,8 +61,7 @@ impl ClusterIdentity {
         )))
     }
 
-    /// An answer that went through the whole cluster must not lie behind what was
-    /// known `before` it was asked for.
+    /// Checks a linearizable response: it must not be behind the position `before` its request.
     pub(crate) fn check_linearizable(
         &self,
         header: Option<&ResponseHeader>,
@@ -80,7 +79,7 @@ impl ClusterIdentity {
                 before.revision
             )));
         }
-        // Zero is a member that has not yet learned its term.
+        // Zero: the member does not know its term yet.
         if header.raft_term != 0 && header.raft_term < before.term {
             return Err(ClusterMismatch(format!(
                 "etcd's raft term went back from {} to {}: it was restored from a backup; \

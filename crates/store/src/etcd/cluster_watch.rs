@@ -1,4 +1,4 @@
-//! Follows the cluster: one watch, taken up again whenever it breaks.
+//! The watch on the etcd cluster that feeds the mirror; it is reopened whenever it breaks.
 
 use super::backoff::EtcdBackoff;
 use super::cluster::EtcdCluster;
@@ -16,19 +16,20 @@ use tokio::time::{Instant, sleep, timeout};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-/// How long the feed waits for the answers to our own writes; see [`super::authors`].
+/// How long the watch task waits for responses to our own transactions; see
+/// [`super::origin_tracker`].
 const ORIGIN_WAIT_MAX: Duration = Duration::from_millis(20);
-/// When nothing comes for so long, ask whether there is anything.
+/// Idle time after which a progress notification is requested.
 const PROGRESS_IDLE_INTERVAL: Duration = Duration::from_secs(5);
-/// A member that says nothing for so long after it was asked hangs, even if its
-/// connection lives.
+/// Time without a response to a progress request after which a member counts as hung, even if its
+/// connection is alive.
 const PROGRESS_ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Why a watch is over.
+/// The reason why a watch ended.
 enum WatchEnd {
-    /// Another connection may go on where this one stopped.
+    /// A watch on another connection can resume at the same revision.
     Lost(String),
-    /// The cluster has forgotten what came next.
+    /// The cluster has compacted the next revision.
     Compacted,
     Mismatch(ClusterMismatch),
 }
@@ -54,16 +55,16 @@ impl From<ClusterMismatch> for WatchEnd {
     }
 }
 
-/// What a feed has to begin with.
+/// The state that a watch task starts from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClusterWatchStart {
-    /// The view is what was loaded when we connected.
+    /// The view holds the state that was loaded on connect.
     Loaded,
-    /// A feed before this one panicked. All that it built is built again from etcd.
+    /// The previous watch task panicked: the state is reloaded from etcd.
     Reload,
 }
 
-/// Follows for as long as the engine may be used.
+/// Follows the cluster until the engine is closed or fails.
 pub(crate) async fn run(cluster: Arc<EtcdCluster>, beginning: ClusterWatchStart) {
     let _adrift = OutOfSyncGuard(Arc::clone(&cluster));
     let mut feed = ClusterWatch {
@@ -81,7 +82,7 @@ pub(crate) async fn run(cluster: Arc<EtcdCluster>, beginning: ClusterWatchStart)
     }
 }
 
-/// Nobody follows the cluster any more, however that came about.
+/// Marks the mirror as out of sync when the watch task ends, for whatever reason.
 struct OutOfSyncGuard(Arc<EtcdCluster>);
 
 impl Drop for OutOfSyncGuard {
@@ -95,7 +96,7 @@ impl Drop for OutOfSyncGuard {
 struct ClusterWatch {
     cluster: Arc<EtcdCluster>,
     backoff: EtcdBackoff,
-    /// Whether the next event is known to follow what we have.
+    /// Whether the next event is known to follow the mirror's revision.
     contiguous: bool,
 }
 
@@ -136,14 +137,14 @@ impl ClusterWatch {
             self.contiguous = true;
         }
         let (requests, mut responses) = self.watch(link).await?;
-        // Before the first event: it must come from the cluster that we know, and
-        // one that was set up anew would let us wait for revisions it has not reached.
+        // Probes before the first event: it must come from the known cluster, and a newly created
+        // cluster would make us wait for revisions it has not reached.
         let probe = link.probe(&cluster.options.range, &cluster.identity);
         timeout(cluster.options.connect_timeout, probe)
             .await
             .map_err(|_| WatchEnd::Lost("no answer in time".into()))??;
         cluster.progress.connect(requests);
-        // Somebody may be waiting for what happened outside the range meanwhile.
+        // A caller may be waiting for a revision outside the range.
         cluster.progress.request();
         cluster.set_in_sync();
         self.backoff.reset();
@@ -214,7 +215,7 @@ impl ClusterWatch {
         let progress = &self.cluster.progress;
         loop {
             tokio::select! {
-                // What has come counts before what has not.
+                // Received events take precedence over timeouts.
                 biased;
                 response = responses.message() => {
                     progress.record_response();
@@ -238,8 +239,8 @@ impl ClusterWatch {
             cluster.identity.record_shown(revision);
             return Ok(());
         }
-        // The header of an answer with events may be ahead of events still to come:
-        // only the events count.
+        // The header of a response may be ahead of events still to come, so only the revisions of
+        // events count.
         let mut changes = group_by_revision(response.events);
         let deadline = Instant::now() + ORIGIN_WAIT_MAX;
         for change in &mut changes {

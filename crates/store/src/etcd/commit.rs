@@ -1,4 +1,4 @@
-//! Transactions: carried out by the cluster, answered once our copy has them.
+//! Transactions of the etcd engine: executed by the cluster, answered once the mirror has them.
 
 use super::cluster::{CallIntent, EtcdCallError, EtcdCluster};
 use super::connection::EtcdConnection;
@@ -23,7 +23,7 @@ use tokio::time::Instant;
 use tonic::Status;
 
 impl EtcdCluster {
-    /// Whether a transaction may be sent at all.
+    /// Checks that a transaction may be sent to the cluster.
     pub(crate) fn check_txn(&self, txn: &Txn) -> Result<(), TxnError> {
         validate_txn(txn, &self.options.limits)?;
         let within = |range| covers(&self.options.range, range);
@@ -36,7 +36,7 @@ impl EtcdCluster {
     pub(crate) async fn commit(&self, txn: &Txn, origin: Origin) -> Result<TxnResult, CommitError> {
         let deadline = self.request_deadline();
         let request = encode_txn(txn, &self.options.range);
-        // A write that we could not see come back would have to be called unclear.
+        // A write whose event could not be observed would have to be reported as unknown.
         self.wait_in_sync(deadline).await?;
         let before = self.view.revision();
         let ticket = self.origin_tracker.register(txn, origin);
@@ -79,7 +79,7 @@ impl EtcdCluster {
         self.call(intent, deadline, send).await
     }
 
-    /// Waits until our copy has a write that the cluster has acknowledged.
+    /// Waits until the mirror contains an acknowledged write.
     pub(crate) async fn wait_for_write(
         &self,
         revision: Revision,
@@ -116,8 +116,8 @@ impl EtcdCluster {
         }
     }
 
-    /// etcd also says "no space" about the write that used up the last of it, which
-    /// it has carried out. Whether ours was that one shows in what came after.
+    /// etcd also returns "no space" for the write that used up the quota, although it executed that
+    /// write. Whether this write was executed is determined from later events.
     async fn no_space_error(&self, txn: &Txn, before: Revision, deadline: Instant) -> CommitError {
         let caught_up = async {
             let newest = self.linearizable_revision(deadline).await?;
@@ -152,7 +152,8 @@ impl EtcdCluster {
             _ if errors::KEY_NOT_FOUND.matches(status) => TxnError::KeyNotFound,
             _ if errors::LEASE_NOT_FOUND.matches(status) => TxnError::LeaseNotFound,
             _ if errors::COMPACTED.matches(status) => {
-                // etcd does not say up to where; it is beyond something we asked for.
+                // etcd does not return the compacted revision; it is newer than a revision that the
+                // transaction reads.
                 let asked = oldest_read(txn).unwrap_or_default();
                 let oldest = self.view.floor().get().max(asked.next());
                 RangeError::Compacted { oldest }.into()
@@ -177,8 +178,8 @@ fn oldest_read(txn: &Txn) -> Option<Revision> {
     reads.min()
 }
 
-/// Our own copy of a version if there is one, since it knows when and by whom it was
-/// written; otherwise what etcd says.
+/// Returns the mirror's copy of a version if there is one, since it knows its time and origin;
+/// otherwise the version as etcd returned it.
 fn local_version(index: &Index, kv: &KeyValue) -> Arc<Version> {
     let revision = decode_revision(kv.mod_revision);
     let ours = index

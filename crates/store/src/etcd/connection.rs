@@ -1,4 +1,4 @@
-//! One connection to one member, proven to lead to our cluster.
+//! A connection to one member, verified to lead to our cluster.
 
 use super::cluster_identity::{ClusterIdentity, ClusterMismatch};
 use super::error_class::{ErrorClass, classify};
@@ -27,13 +27,13 @@ const ETCD_PORT: u16 = 2379;
 
 #[derive(Clone, Debug)]
 pub(crate) struct EtcdConnection {
-    /// The place of the member in the options.
+    /// The index of the member in the options.
     pub(crate) member: usize,
     channel: Channel,
     metadata: CallMetadata,
 }
 
-/// Goes with every call.
+/// The metadata sent with every call.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CallMetadata {
     token: Option<MetadataValue<Ascii>>,
@@ -42,7 +42,7 @@ pub(crate) struct CallMetadata {
 impl Interceptor for CallMetadata {
     fn call(&mut self, mut request: Request<()>) -> Result<Request<()>, Status> {
         let metadata = request.metadata_mut();
-        // A member that lost its leader shall say so at once, and end its watches.
+        // A member that lost its leader must report that immediately and end its watches.
         metadata.insert("hasleader", MetadataValue::from_static("true"));
         if let Some(token) = &self.token {
             metadata.insert("token", token.clone());
@@ -56,7 +56,7 @@ pub(crate) type EtcdChannel = InterceptedService<Channel, CallMetadata>;
 #[derive(Clone, Debug)]
 pub(crate) enum DialError {
     Unreachable(String),
-    /// It answers, but we cannot work with it.
+    /// The member answers, but the store cannot work with it.
     Unsupported(String),
     Mismatch(ClusterMismatch),
 }
@@ -98,7 +98,7 @@ impl EtcdConnection {
         Ok(link)
     }
 
-    /// Where the whole cluster stands now; fails if it is not the one we know.
+    /// Reads the current revision of the cluster; fails if it is not the known cluster.
     pub(crate) async fn probe(
         &self,
         range: &KeyRange,
@@ -111,7 +111,7 @@ impl EtcdConnection {
 
     async fn check_version(&self, witness: &ClusterIdentity) -> Result<(), DialError> {
         let status = match self.maintenance().status(StatusRequest {}).await {
-            // Some versions tell it to administrators only. Then we have to trust.
+            // Some etcd versions answer this to administrators only. The check is then skipped.
             Err(status) if status.code() == Code::PermissionDenied => return Ok(()),
             status => status?.into_inner(),
         };
@@ -146,9 +146,8 @@ impl EtcdConnection {
     }
 }
 
-/// A channel that does not connect again by itself. What was proven about a
-/// connection would not hold for the next one, and a write could reach a cluster
-/// that nobody has looked at.
+/// Connects with a channel that does not reconnect by itself. What was verified for one connection
+/// would not hold for the next, and a write could reach an unverified cluster.
 async fn connect_once(endpoint: &Endpoint) -> Result<Channel, DialError> {
     let connections = AtomicU64::new(0);
     let connector = tower::service_fn(move |uri: Uri| {
@@ -167,7 +166,7 @@ async fn connect_once(endpoint: &Endpoint) -> Result<Channel, DialError> {
 
 async fn connect(uri: &Uri) -> io::Result<TcpStream> {
     let host = uri.host().unwrap_or_default();
-    // An IPv6 address is in brackets in a URI only.
+    // Only a URI has brackets around an IPv6 address.
     let host = host.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(ETCD_PORT);
     let stream = TcpStream::connect((host, port)).await?;
@@ -191,8 +190,8 @@ async fn authenticate(
         .map_err(|_| DialError::Unsupported("etcd's token is no header value".into()))
 }
 
-/// Older versions answer a progress request with revisions whose events are still
-/// under way (etcd issue 15220).
+/// Whether progress notifications can be relied on. Older versions answer a progress request with
+/// revisions whose events are still in transit (etcd issue 15220).
 fn has_correct_progress_notify(version: &str) -> bool {
     let number = |part: Option<&str>| {
         let digits = part?.split(|c: char| !c.is_ascii_digit()).next()?;
@@ -204,12 +203,12 @@ fn has_correct_progress_notify(version: &str) -> bool {
         (Some(3), Some(minor), _) if minor < 4 => false,
         (Some(3), Some(4), Some(patch)) => patch >= 31,
         (Some(3), Some(5), Some(patch)) => patch >= 13,
-        // Newer, or not a number at all.
+        // A newer version, or not a number.
         _ => true,
     }
 }
 
-/// An error with its causes: a transport error alone says only that it is one.
+/// Formats an error with its causes: the message of a transport error alone has no details.
 pub(crate) fn describe(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

@@ -1,4 +1,4 @@
-//! The way to the cluster: whichever member answers.
+//! The shared connection to the cluster, through any member that responds.
 
 use super::backoff::EtcdBackoff;
 use super::cluster_identity::ClusterIdentity;
@@ -15,15 +15,15 @@ pub(crate) struct EtcdConnectionPool {
     options: EtcdOptions,
     witness: Arc<ClusterIdentity>,
     state: Mutex<PoolState>,
-    /// Held while connecting, so that those who wait for it do it once.
+    /// Held while dialing, so that concurrent callers share one dial.
     dialing: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
 struct PoolState {
-    /// The member that is tried first.
+    /// The index of the member that is tried first.
     preferred: usize,
-    /// What calls share.
+    /// The connection shared by calls.
     current: Option<Arc<EtcdConnection>>,
 }
 
@@ -33,7 +33,7 @@ impl EtcdConnectionPool {
         witness: Arc<ClusterIdentity>,
     ) -> Result<Self, ConnectError> {
         let endpoints = options.endpoints()?;
-        // Servers with the same configuration shall not all lean on the first member.
+        // Starts at a random member, so that servers with equal options spread over the members.
         let any = options.entropy.next_u64() % endpoints.len() as u64;
         Ok(Self {
             state: Mutex::new(PoolState {
@@ -51,7 +51,7 @@ impl EtcdConnectionPool {
         self.endpoints.len()
     }
 
-    /// A new connection, to the first member that has one for us.
+    /// Opens a new connection to the first usable member.
     pub(crate) async fn dial(&self) -> Result<EtcdConnection, DialError> {
         let first = self.state.lock().preferred;
         let mut failed = Vec::new();
@@ -70,7 +70,7 @@ impl EtcdConnectionPool {
                     why
                 }
             };
-            // Whoever tries next shall not wait for the same one again.
+            // The next attempt starts at another member.
             self.demote_member(member);
             failed.push(format!("{}: {why}", self.endpoints[member].uri()));
         }
@@ -89,7 +89,7 @@ impl EtcdConnectionPool {
             .unwrap_or_else(|_| Err(DialError::Unreachable("no answer in time".into())))
     }
 
-    /// The connection that calls share, made if there is none.
+    /// Returns the shared connection; dials if there is none.
     pub(crate) async fn get(&self, deadline: Instant) -> Result<Arc<EtcdConnection>, DialError> {
         let mut last = String::from("no connection in time");
         let mut backoff = EtcdBackoff::new(&self.options.entropy);
@@ -99,7 +99,7 @@ impl EtcdConnectionPool {
                 Ok(done) => return done,
                 Err(_) => return Err(DialError::Unreachable(last)),
             }
-            // Sleeping beyond the deadline only delays the answer.
+            // A sleep beyond the deadline would only delay the error.
             let pause = backoff.next();
             if Instant::now() + pause >= deadline {
                 return Err(DialError::Unreachable(last));
@@ -125,21 +125,21 @@ impl EtcdConnectionPool {
         self.state.lock().current.clone()
     }
 
-    /// Says that a connection is of no use any more.
+    /// Discards a broken connection.
     pub(crate) fn discard(&self, link: &Arc<EtcdConnection>) {
         self.demote_member(link.member);
         let mut state = self.state.lock();
         state.current.take_if(|other| Arc::ptr_eq(other, link));
     }
 
-    /// Says that a member is of no use at present.
+    /// Demotes a member that is unusable at present.
     pub(crate) fn discard_member(&self, member: usize) {
         self.demote_member(member);
         let mut state = self.state.lock();
         state.current.take_if(|link| link.member == member);
     }
 
-    /// Tries another member first next time.
+    /// Starts the next dial at another member.
     fn demote_member(&self, member: usize) {
         let mut state = self.state.lock();
         if state.preferred == member {

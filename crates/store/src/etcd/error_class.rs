@@ -1,21 +1,21 @@
-//! What the failure of a call says about whether it was carried out.
+//! Classifies the errors of etcd calls by whether the call was executed.
 
 use optik_etcd_api::errors::{self, EtcdError};
 use tonic::{Code, ConnectError, Status};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ErrorClass {
-    /// It was not carried out. Another connection may have more luck.
+    /// Not executed; another connection may succeed.
     Reconnect,
-    /// It was not carried out, because the server has too much to do.
+    /// Not executed, because the server is overloaded.
     Overloaded,
-    /// It may or may not have been carried out.
+    /// May or may not have been executed.
     Unknown,
-    /// It was not carried out, and will not be however often it is sent.
+    /// Not executed, and a retry fails the same way.
     Refused,
 }
 
-/// Errors of etcd that our own server never returns.
+/// Errors of etcd that our own etcd server never returns.
 const INVALID_TOKEN: &str = "etcdserver: invalid auth token";
 const OLD_AUTH: &str = "etcdserver: revision of auth store is old";
 const NOT_CAPABLE: &str = "etcdserver: not capable";
@@ -34,7 +34,8 @@ pub(crate) fn classify(status: &Status) -> ErrorClass {
         return ErrorClass::Overloaded;
     }
     let definite = match status.code() {
-        // Our side makes such errors too, about answers: the text tells them apart.
+        // The client library also creates such errors while decoding responses: the text
+        // distinguishes them.
         Code::InvalidArgument
         | Code::OutOfRange
         | Code::NotFound
@@ -55,7 +56,7 @@ pub(crate) fn is_too_large(status: &Status) -> bool {
     errors::REQUEST_TOO_LARGE.matches(status) || status.message().starts_with(MESSAGE_TOO_LARGE)
 }
 
-/// Whether there was no connection to send it on.
+/// Whether the call failed before it was sent.
 fn was_never_sent(status: &Status) -> bool {
     let mut cause = std::error::Error::source(status);
     while let Some(error) = cause {

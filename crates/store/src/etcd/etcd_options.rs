@@ -9,27 +9,27 @@ use std::sync::Arc;
 use std::time::Duration;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-/// How a store on an etcd cluster is reached.
+/// Options for a store backed by an etcd cluster.
 #[derive(Clone, Debug)]
 pub struct EtcdOptions {
-    /// Members of one cluster: `host:port`, `http://…` or `https://…`.
+    /// The members of one cluster: `host:port`, `http://…` or `https://…`.
     pub endpoints: Vec<String>,
-    /// What this store mirrors and may write. The cluster may hold more.
+    /// The keys that this store mirrors and may write. The cluster may hold others.
     pub range: KeyRange,
-    /// With it, endpoints without a scheme are `https`.
+    /// TLS settings. If set, endpoints without a scheme use `https`.
     pub tls: Option<EtcdTls>,
     pub user: Option<EtcdUser>,
-    /// How much of the past is kept in this process, from when it connected.
+    /// How much history is kept in this process, starting when it connected.
     pub retention: Retention,
-    /// What the cluster accepts (`--max-txn-ops`, `--max-request-bytes`).
+    /// The limits of the cluster (`--max-txn-ops`, `--max-request-bytes`).
     pub limits: TxnLimits,
-    /// Bounds a write, from the call to its answer.
+    /// The timeout of a write, from the call to its answer.
     pub request_timeout: Duration,
-    /// Bounds a read that must be provably fresh.
+    /// The timeout of a linearizable read.
     pub read_timeout: Duration,
-    /// Bounds a try to reach one member.
+    /// The timeout of one attempt to connect to a member.
     pub connect_timeout: Duration,
-    /// Looks after the tasks of the store.
+    /// Supervises the tasks of the store.
     pub supervisor: Supervisor,
     pub clock: Arc<dyn Clock>,
     pub entropy: Arc<dyn Entropy>,
@@ -58,11 +58,11 @@ impl EtcdOptions {
 /// Certificates, as PEM.
 #[derive(Clone)]
 pub struct EtcdTls {
-    /// Who signs the certificates of the members.
+    /// The certificate authority that signs the certificates of the members.
     pub ca: Vec<u8>,
-    /// Our own certificate and its key, if the members ask for one.
+    /// The client certificate and its key, if the members require one.
     pub client: Option<EtcdIdentity>,
-    /// The name in the members' certificates, if it is not their host.
+    /// The name in the members' certificates, if it differs from their host.
     pub domain: Option<String>,
 }
 
@@ -78,7 +78,7 @@ pub struct EtcdUser {
     pub password: String,
 }
 
-// Secrets must not reach a log by way of a debug print of the options.
+// Secrets must not reach a log through debug output of the options.
 impl fmt::Debug for EtcdTls {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EtcdTls")
@@ -102,12 +102,13 @@ impl fmt::Debug for EtcdUser {
     }
 }
 
-/// Answers are as large as etcd makes them, which is bounded only on its side.
+/// The message size limit. Only etcd bounds the size of its answers.
 pub(crate) const MESSAGE_BYTES_MAX: usize = i32::MAX as usize;
-/// One stream may not fill the connection, or the calls beside it would starve.
+/// The flow control window of one stream, smaller than that of the connection: otherwise one stream
+/// could starve the other calls.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// etcd disconnects clients that ask more often than every five seconds.
+/// etcd disconnects clients that send pings more often than every five seconds.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(6);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(3);
 
@@ -137,7 +138,7 @@ impl EtcdOptions {
             .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
             .http2_keep_alive_interval(KEEP_ALIVE_INTERVAL)
             .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-            // etcd counts pings without a call as an attack.
+            // etcd treats pings without an active call as an attack.
             .keep_alive_while_idle(false);
         match (endpoint.uri().scheme_str(), &self.tls) {
             (Some("http"), _) => Ok(endpoint),

@@ -1,4 +1,4 @@
-//! Leases are the cluster's own; we only pass them on.
+//! Leases of the etcd engine, which are forwarded to the cluster.
 
 use super::cluster::{CallIntent, EtcdCallError, EtcdCluster};
 use super::connection::EtcdConnection;
@@ -70,7 +70,7 @@ impl EtcdCluster {
         let answer = self
             .call(CallIntent::Read, self.request_deadline(), send)
             .await?;
-        // Minus one is "no such lease"; zero has less than a second left.
+        // Minus one means "no such lease"; zero means less than a second remains.
         let remaining = u64::try_from(answer.ttl).map_err(|_| LeaseError::NotFound)?;
         let mut keys: Vec<_> = answer.keys.iter().map(Key::from).collect();
         keys.sort();
@@ -103,8 +103,8 @@ impl EtcdCluster {
     }
 }
 
-/// A stream for one question: renewals are rare, and a shared stream would tie the
-/// fate of each to all others.
+/// Opens a stream for one renewal: renewals are rare, and on a shared stream the failure of one
+/// would affect all others.
 async fn keep_alive_once(
     link: Arc<EtcdConnection>,
     request: LeaseKeepAliveRequest,

@@ -1,4 +1,4 @@
-//! The whole state at one revision, page by page.
+//! The initial load: reads the whole state at one revision, page by page.
 
 use super::cluster_identity::{ClusterIdentity, ClusterMismatch};
 use super::connection::{DialError, EtcdConnection, describe};
@@ -11,14 +11,14 @@ use optik_etcd_api::etcdserverpb::{RangeRequest, RangeResponse};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Pages grow and shrink towards this size.
+/// The page size adapts to this number of bytes.
 const PAGE_BYTES_TARGET: usize = 8 << 20;
 const PAGE_ENTRIES_FIRST: usize = 128;
 const PAGE_ENTRIES_MIN: usize = 16;
 const PAGE_ENTRIES_MAX: usize = 10_000;
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Reads everything in `range` as it is now.
+/// Reads all keys in `range` at the current revision.
 pub(crate) async fn load(
     link: &EtcdConnection,
     range: &KeyRange,
@@ -67,7 +67,7 @@ async fn read_page(
     let mut kv = link.kv();
     let answer = timeout(PAGE_TIMEOUT, kv.range(request)).await;
     let answer = answer.map_err(|_| DialError::Unreachable("a page took too long".into()))?;
-    // Even a refusal is worth another try: the revision may be compacted while we read.
+    // A refusal is retried too: the revision may be compacted during the read.
     let answer = answer.map_err(|status| DialError::Unreachable(describe(&status)))?;
     Ok(answer.into_inner())
 }

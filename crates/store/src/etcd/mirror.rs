@@ -1,4 +1,4 @@
-//! Our copy of the cluster's state, one commit after the other.
+//! The mirror: a local copy of the cluster's state, applied commit by commit.
 
 use super::cluster_identity::ClusterMismatch;
 use super::wire::{Provenance, decode_revision, version_from_kv};
@@ -18,7 +18,7 @@ use optik_platform::Clock;
 #[derive(Debug)]
 pub(crate) struct Mirror {
     view: Arc<View>,
-    /// As published, but for what compaction has cleared away since.
+    /// The published index, minus the versions that compaction has removed since.
     index: Index,
     clock: Arc<dyn Clock>,
     retention: Retention,
@@ -42,7 +42,7 @@ impl Mirror {
         }
     }
 
-    /// Takes in whole commits, all or none.
+    /// Applies whole commits, all or none.
     pub(crate) fn apply(&mut self, changes: Vec<RevisionEvents>) -> Result<(), ClusterMismatch> {
         let mut index = self.index.clone();
         let commits = changes
@@ -85,7 +85,7 @@ impl Mirror {
         })
     }
 
-    /// Nothing else happened up to `revision`.
+    /// Records that there were no further events up to `revision`.
     pub(crate) fn advance_to(&mut self, revision: Revision) {
         if revision > self.index.revision() {
             self.index.advance_to(revision);
@@ -93,9 +93,9 @@ impl Mirror {
         }
     }
 
-    /// Starts again from a state, because what led to it is unknown.
+    /// Restarts from a state without known history.
     ///
-    /// Nothing in here is relied on: a panic may have left it half changed.
+    /// The previous contents are not used: a panic may have left them inconsistent.
     pub(crate) fn reset(&mut self, index: Index) -> Result<(), ClusterMismatch> {
         let (shown, found) = (self.view.revision(), index.revision());
         if found < shown {
@@ -109,25 +109,24 @@ impl Mirror {
         Ok(())
     }
 
-    /// One whole state, and the past that is kept of it.
+    /// Returns the state at one revision and the retained history.
     pub(crate) fn export(&self) -> (Revision, (Vec<Arc<Commit>>, Index)) {
         (self.view.floor().get(), self.view.state_with_history())
     }
 
-    /// Forgets what has to be forgotten, a bounded part of it at once. Says whether
-    /// there is more.
+    /// Runs one bounded step of compaction. Returns whether more is due.
     pub(crate) fn compact_step(&mut self) -> bool {
         if let Some(target) = compaction_target(&self.view, self.retention, self.clock.monotonic())
         {
             self.view.compact(target);
         }
-        // On disk it is the cluster's.
+        // The mirror has no disk of its own.
         sweep(&self.view, &mut self.index, 4 * SWEEP_COMMITS, |_| ());
         has_garbage(&self.view)
     }
 }
 
-/// Makes an event of one of etcd's, linked to what we have of its key.
+/// Converts an etcd event and links it to the previous version of its key.
 fn link(
     index: &Index,
     event: &mvccpb::Event,
@@ -150,9 +149,8 @@ fn link(
     })
 }
 
-/// Every version counts its key's puts, so a missing or foreign event in between
-/// shows. That costs nothing; asking etcd for what was there before would double
-/// the traffic.
+/// Each version counts the puts of its key, so a missing or foreign event is detected. Requesting
+/// previous values from etcd would double the traffic.
 fn follows(version: &Version, prior: Option<&Version>) -> bool {
     match prior {
         _ if version.is_deletion() => prior.is_some(),

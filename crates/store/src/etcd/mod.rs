@@ -1,13 +1,13 @@
-//! The engine on an etcd cluster.
+//! The etcd engine: a store backed by an external etcd cluster.
 //!
-//! The cluster makes the revisions. This process keeps a copy of the state and of
-//! the recent past, fed by one watch, and reads only that:
+//! The cluster assigns revisions. This process keeps a mirror of the state and the recent
+//! history, fed by one watch, and serves reads only from the mirror:
 //!
-//! * [`link`] and [`links`]: connections, each proven to lead to our cluster;
-//!   [`witness`] says what that means.
-//! * [`load`], [`cluster_watch`] and [`mirror`]: the copy, and how it follows.
-//! * [`commit`], [`leases`]: what is passed on; [`error_class`] says what a failure means.
-//! * [`read_index`] and [`progress`]: proof that the copy is the newest state.
+//! * [`connection`] and [`connection_pool`]: connections, each verified to lead to our cluster
+//!   as [`cluster_identity`] defines.
+//! * [`load`], [`cluster_watch`] and [`mirror`]: the mirror and the watch that updates it.
+//! * [`commit`], [`leases`]: forwarded operations; [`error_class`] classifies their failures.
+//! * [`read_index`] and [`progress`]: proof that the mirror is current.
 
 mod backoff;
 mod cluster;
@@ -63,20 +63,20 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, timeout};
 use tonic::Code;
 
-/// Transactions under way hold this much memory at most, prior values aside.
+/// The memory limit of transactions in flight, in KiB, not counting prior values.
 const IN_FLIGHT_KIB_MAX: u32 = 64 << 10;
-/// How often the past is looked at for what has to be forgotten.
+/// The interval between two checks for history to compact.
 const COMPACTION_INTERVAL: Duration = Duration::from_secs(1);
-/// The alarm of a member that has no room for writes.
+/// The alarm of a member that has no space for writes.
 const NO_SPACE: &str = "NOSPACE";
-/// Giving space back stops a member for as long as it takes.
+/// The timeout of a defragmentation: it blocks a member while it runs.
 const DEFRAGMENT_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// It returns when the engine is closed, or has failed for good.
+/// The task completes when the engine is closed, or has failed permanently.
 const WATCH_TASK: Task = Task::serving("etcd-watch").that_completes();
 const READ_INDEX_TASK: Task = Task::serving("etcd-reads");
 const COMPACTION_TASK: Task = Task::upkeep("etcd-history");
-/// Without proof the store stops answering.
+/// Checks staleness; the store refuses reads when the mirror is not proven current.
 const STALENESS_TASK: Task = Task::serving("etcd-proof");
 
 #[derive(Debug)]
@@ -85,7 +85,7 @@ pub(crate) struct EtcdEngine {
     read_index: Arc<ReadIndex>,
     in_flight_permits: Arc<Semaphore>,
     runtime: Handle,
-    /// Ended with the engine.
+    /// Aborted when the engine is dropped.
     tasks: Vec<AbortHandle>,
 }
 
@@ -108,7 +108,7 @@ impl EtcdEngine {
             origin_tracker: Arc::new(OriginTracker::default()),
             progress: ProgressRequester::default(),
             status: signal::Sender::new(MirrorStatus::OutOfSync("it has not begun".into())),
-            // The whole state was read just now.
+            // The whole state was just read.
             staleness: StalenessTracker::new(),
             options,
         });
@@ -123,7 +123,7 @@ impl EtcdEngine {
         Ok((etcd, view))
     }
 
-    /// What is the cluster's own, and only passed on.
+    /// The connection to the cluster, for operations that are only forwarded.
     pub(crate) fn cluster(&self) -> &EtcdCluster {
         &self.cluster
     }
@@ -132,7 +132,7 @@ impl EtcdEngine {
         self.cluster.identity.cluster_id()
     }
 
-    /// On a task of its own: dropping the future gives up only the waiting.
+    /// Commits in a separate task: dropping the future only stops the waiting.
     pub(crate) async fn commit(&self, txn: Txn, origin: Origin) -> Result<TxnResult, CommitError> {
         self.cluster.check_txn(&txn)?;
         let kib = u32::try_from(txn.size() >> 10).unwrap_or(u32::MAX);
@@ -142,7 +142,7 @@ impl EtcdEngine {
             .await;
         let room = room.map_err(|_| CommitError::Stopped)?;
         let cluster = Arc::clone(&self.cluster);
-        // Spawned here: one write, which nobody may begin a second time.
+        // Spawned here: one write, which must not be started a second time.
         let commit = self.runtime.spawn(async move {
             let _room = room;
             Box::pin(cluster.commit(&txn, origin)).await
@@ -154,7 +154,7 @@ impl EtcdEngine {
     pub(crate) async fn latest(&self) -> Result<Snapshot, ReadError> {
         self.cluster.check()?;
         match confirm(&self.cluster, &self.read_index).await {
-            // The round is lost, but we are not stopped: its task begins again.
+            // The round is lost, but the engine is not stopped: its task restarts.
             Err(EtcdCallError::Stopped) if self.cluster.check().is_ok() => {
                 return Err(ReadError::Unavailable(
                     "the linearizable read was cancelled".into(),
@@ -207,7 +207,7 @@ impl EtcdEngine {
                 status: None,
                 accepts_writes: !status.errors.iter().any(|error| error.contains(NO_SPACE)),
             }),
-            // Some versions tell it to administrators only.
+            // Some etcd versions answer this to administrators only.
             Err(EtcdCallError::Refused(status)) if status.code() == Code::PermissionDenied => {
                 Ok(BackendStatus {
                     bytes: 0,
@@ -219,7 +219,7 @@ impl EtcdEngine {
         }
     }
 
-    /// Forgets what is due now.
+    /// Compacts the history that is due now.
     pub(crate) async fn tick(&self) {
         compact_due(&self.cluster).await;
     }
@@ -242,7 +242,7 @@ impl EtcdEngine {
         Ok(Export::new(self.id(), floor, state, leases))
     }
 
-    /// Lets every member that we know give back space, one after the other.
+    /// Defragments every known member, one after the other.
     pub(crate) async fn defragment(&self) -> Result<(), CommitError> {
         self.cluster.check()?;
         for member in 0..self.cluster.connections.member_count() {
@@ -263,12 +263,12 @@ impl EtcdEngine {
         Ok(())
     }
 
-    /// Waits for what is under way, then ends everything.
+    /// Waits for operations in flight, then stops everything.
     pub(crate) async fn close(&self) {
         let all = self.in_flight_permits.acquire_many(IN_FLIGHT_KIB_MAX);
-        // What takes longer than its own deadline is lost anyway.
+        // An operation that exceeds its own deadline is lost anyway.
         let all = timeout(self.cluster.options.request_timeout, all).await;
-        // Closed before it is given back: nothing may begin in between.
+        // Closed before the permits are released: no operation may begin in between.
         self.in_flight_permits.close();
         drop(all);
         self.shutdown();
@@ -327,7 +327,7 @@ async fn load_initial(
 
 type BoxedTask = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Everything that runs beside calls. Dispatching ends by itself, with the hub.
+/// Starts the background tasks. The dispatcher task ends by itself, with the hub.
 fn spawn_tasks(cluster: &Arc<EtcdCluster>, rounds: &Arc<ReadIndex>) -> Vec<AbortHandle> {
     let supervisor = &cluster.options.supervisor;
     let followed = Arc::clone(cluster);
@@ -366,13 +366,14 @@ async fn run_compaction(cluster: Arc<EtcdCluster>) {
 }
 
 async fn compact_due(cluster: &EtcdCluster) {
-    // A bounded part at once: the feed waits for the lock meanwhile.
+    // In bounded steps, because the watch waits for the lock meanwhile.
     while compact_due_part(cluster) {
         tokio::task::yield_now().await;
     }
 }
 
-/// What a panic left half done is not touched: the feed replaces it.
+/// Runs one step of compaction. A mirror that a panic left inconsistent is not touched: the watch
+/// replaces it.
 fn compact_due_part(cluster: &EtcdCluster) -> bool {
     let mirror = cluster.mirror.lock_unless_poisoned();
     mirror.is_some_and(|mut mirror| mirror.compact_step())

@@ -1,8 +1,8 @@
-//! Who made the commits of this process. etcd keeps no place for it.
+//! Tracks the origin of this process's commits, which etcd does not store.
 //!
-//! The watch often tells of a commit before the answer to its transaction comes.
-//! So transactions under way are known by the keys they may write, and the feed
-//! waits a moment for an answer if a commit could be one of them.
+//! The watch often delivers a commit before the response to its transaction arrives. So pending
+//! transactions are tracked by the keys they may write, and the watch task waits briefly for the
+//! response of a transaction that may have made the commit.
 
 use crate::key::KeyRange;
 use crate::origin::{Origin, OriginInterner};
@@ -14,7 +14,7 @@ use std::pin::pin;
 use tokio::sync::Notify;
 use tokio::time::{Instant, timeout_at};
 
-/// Commits whose answer came before the watch told of them.
+/// Commits whose response arrived before their watch event.
 const ATTRIBUTED_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
@@ -31,7 +31,7 @@ struct OriginTrackerState {
     attributed: BTreeMap<Revision, Arc<Origin>>,
 }
 
-/// A transaction under way.
+/// A pending transaction.
 #[derive(Debug)]
 pub(crate) struct PendingTxn {
     authors: Arc<OriginTracker>,
@@ -40,7 +40,7 @@ pub(crate) struct PendingTxn {
 }
 
 impl OriginTracker {
-    /// To be called before the transaction is sent. `None` if nobody knows its origin.
+    /// Registers a transaction before it is sent. `None` if its origin is unknown.
     pub(crate) fn register(self: &Arc<Self>, txn: &Txn, origin: Origin) -> Option<PendingTxn> {
         let mut state = self.state.lock();
         let origin = state.origins.intern(origin)?;
@@ -54,15 +54,15 @@ impl OriginTracker {
         })
     }
 
-    /// Who made the commit at `revision`, whose first change is to `key`. Waits until
-    /// that is clear, or until the deadline.
+    /// Returns the origin of the commit at `revision`, whose first change is to `key`. Waits until
+    /// it is known or the deadline passes.
     pub(crate) async fn origin_at(
         &self,
         revision: Revision,
         key: &[u8],
         deadline: Instant,
     ) -> Option<Arc<Origin>> {
-        // What is announced from now on is sent after the commit was made.
+        // Transactions registered from now on are sent after the commit was made.
         let horizon = self.state.lock().next_ticket;
         loop {
             let mut answered = pin!(self.answered.notified());
@@ -80,7 +80,7 @@ impl OriginTracker {
         }
     }
 
-    /// Says that the watch has come to `revision`: nobody will ask for earlier ones.
+    /// Drops origins up to `revision`, which the watch has delivered.
     pub(crate) fn forget_through(&self, revision: Revision) {
         let mut state = self.state.lock();
         state.attributed = state.attributed.split_off(&revision.next());
@@ -96,7 +96,7 @@ impl OriginTrackerState {
 }
 
 impl PendingTxn {
-    /// Says that the transaction made the commit at `revision`.
+    /// Records that the transaction made the commit at `revision`.
     pub(crate) fn set_revision(&self, revision: Revision) {
         let mut state = self.authors.state.lock();
         state.attributed.insert(revision, Arc::clone(&self.origin));

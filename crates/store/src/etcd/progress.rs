@@ -1,5 +1,5 @@
-//! Asks the watch how far it has come, so that a quiet range counts as up to date,
-//! and notices when nobody answers.
+//! Requests progress notifications of the watch, so that a quiet range counts as current, and
+//! detects a member that does not respond.
 
 use crate::sync::Mutex;
 use optik_etcd_api::etcdserverpb::watch_request::RequestUnion;
@@ -16,10 +16,10 @@ pub(crate) struct ProgressRequester {
 
 #[derive(Debug, Default)]
 struct ProgressState {
-    /// Where the requests of the present watch go.
+    /// The request channel of the current watch.
     requests: Option<mpsc::Sender<WatchRequest>>,
     asked: Option<Instant>,
-    /// The first question since we last heard anything.
+    /// Time of the first unanswered progress request.
     unanswered: Option<Instant>,
 }
 
@@ -40,7 +40,7 @@ impl ProgressRequester {
         state.asked = Some(now);
         if let Some(requests) = &state.requests {
             let progress = RequestUnion::ProgressRequest(WatchProgressRequest {});
-            // If it is full, then others have asked already.
+            // If the channel is full, requests are already pending.
             let _ = requests.try_send(WatchRequest {
                 request_union: Some(progress),
             });
@@ -49,7 +49,8 @@ impl ProgressRequester {
         }
     }
 
-    /// Asks unless somebody did within `interval`: those who wait need not all ask.
+    /// Requests progress unless a request was sent within `interval`, so that concurrent waiters
+    /// share one.
     pub(crate) fn request_throttled(&self, interval: Duration) {
         let asked = self.state.lock().asked;
         if asked.is_none_or(|asked| asked.elapsed() >= interval) {
@@ -57,12 +58,12 @@ impl ProgressRequester {
         }
     }
 
-    /// Says that the watch has sent something, which is as good as an answer.
+    /// Records a response of the watch; any response counts as an answer.
     pub(crate) fn record_response(&self) {
         self.state.lock().unanswered = None;
     }
 
-    /// Returns once a question has gone without an answer for `attempt_deadline`.
+    /// Returns once a request has been unanswered for `patience`.
     pub(crate) async fn wait_unanswered(&self, patience: Duration) {
         loop {
             let since = self.state.lock().unanswered;

@@ -1,4 +1,4 @@
-//! Proof that a state is the newest: one question to the cluster for all who ask.
+//! Batches linearizable reads: concurrent callers share one request to the cluster.
 
 use super::cluster::{EtcdCallError, EtcdCluster};
 use crate::revision::Revision;
@@ -8,7 +8,7 @@ use tokio::time::{Instant, timeout_at};
 
 type ReadWaiter = oneshot::Sender<Result<Revision, EtcdCallError>>;
 
-/// Those who wait for the next round. A round that has begun is no proof for them.
+/// Callers that wait for the next round. A round that has already begun proves nothing for them.
 #[derive(Debug, Default)]
 pub(crate) struct ReadIndex {
     waiting: Mutex<Vec<ReadWaiter>>,
@@ -16,7 +16,7 @@ pub(crate) struct ReadIndex {
 }
 
 impl ReadIndex {
-    /// Where the cluster stands: at least where it stood when this was called.
+    /// Returns a linearizable revision, at least the cluster's revision at the time of the call.
     pub(crate) async fn revision(&self, deadline: Instant) -> Result<Revision, EtcdCallError> {
         let (caller, answer) = oneshot::channel();
         self.waiting.lock().push(caller);
@@ -28,7 +28,7 @@ impl ReadIndex {
         }
     }
 
-    /// Lets nobody wait for a round that will not come.
+    /// Fails all waiters, because no further round will run.
     pub(crate) fn stop(&self) {
         self.waiting.lock().clear();
     }
@@ -39,7 +39,7 @@ impl ReadIndex {
             let callers = std::mem::take(&mut *self.waiting.lock());
             let answer = query_revision(&cluster).await;
             for caller in callers {
-                // Some have given up; the others count.
+                // Some callers may have been dropped.
                 let _ = caller.send(answer.clone());
             }
         }

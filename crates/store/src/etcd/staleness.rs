@@ -1,8 +1,7 @@
-//! When the copy was last known to be what the cluster has.
+//! Bounds the staleness of the mirror.
 //!
-//! Silence says nothing: a member that has lost the others goes on sending what it has,
-//! and so does a watch on it. Only an answer that went through the whole cluster, and a
-//! copy that has come as far, is proof.
+//! A silent watch proves nothing: a partitioned member keeps serving its old state and watches on
+//! it. Only a linearizable response, and a mirror that has reached its revision, prove freshness.
 
 use super::cluster::{EtcdCallError, EtcdCluster};
 use super::read_index::ReadIndex;
@@ -11,12 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// For so long what was once true may be shown and acted upon without new proof.
+/// How long the mirror may be served without a new confirmation.
 pub(crate) const STALENESS_MAX: Duration = Duration::from_secs(10);
-/// How often proof is asked for where no read has done so. Several may fail.
+/// Interval of confirmations if no read has made one. Several may fail in a row.
 const CONFIRM_INTERVAL: Duration = Duration::from_secs(3);
 
-/// A moment that only moves on.
+/// A monotonic time of the last confirmation.
 #[derive(Debug)]
 pub(crate) struct StalenessTracker {
     origin: Instant,
@@ -32,7 +31,7 @@ impl StalenessTracker {
         }
     }
 
-    /// Says that the copy had at some time everything that the cluster had at `at`.
+    /// Records that the mirror has had everything that the cluster had at `at`.
     pub(crate) fn confirm_at(&self, at: Instant) {
         let since = at.saturating_duration_since(self.origin).as_millis();
         let since = u64::try_from(since).unwrap_or(u64::MAX);
@@ -45,7 +44,7 @@ impl StalenessTracker {
     }
 
     /// # Errors
-    /// If the last proof is too old.
+    /// If the last confirmation is too old.
     pub(crate) fn check(&self) -> Result<(), EtcdCallError> {
         let age = self.age();
         if age <= STALENESS_MAX {
@@ -58,7 +57,7 @@ impl StalenessTracker {
     }
 }
 
-/// Looks for proof while nobody else does.
+/// Confirms freshness periodically, unless reads do.
 pub(crate) async fn run(cluster: Arc<EtcdCluster>, rounds: Arc<ReadIndex>) {
     loop {
         let age = cluster.staleness.age();
@@ -73,7 +72,7 @@ pub(crate) async fn run(cluster: Arc<EtcdCluster>, rounds: Arc<ReadIndex>) {
     }
 }
 
-/// Waits until the copy has what the cluster had when this was called.
+/// Waits until the mirror has everything that the cluster had at the time of the call.
 pub(crate) async fn confirm(
     cluster: &EtcdCluster,
     rounds: &ReadIndex,

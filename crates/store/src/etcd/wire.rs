@@ -1,4 +1,4 @@
-//! Transactions and versions as etcd spells them.
+//! Conversion of transactions and versions to and from etcd's protobuf messages.
 
 use crate::key::{Key, KeyRange};
 use crate::lease::LeaseId;
@@ -17,12 +17,12 @@ use optik_etcd_api::etcdserverpb::response_op::Response;
 use optik_etcd_api::mvccpb::KeyValue;
 use optik_platform::UnixMillis;
 
-/// etcd's first key, and its mark for "no end".
+/// etcd's first key, and its marker for "no end".
 const ZERO_KEY: &[u8] = b"\0";
-/// A range without keys, which etcd cannot spell with its own marks.
+/// An empty range, which etcd's own markers cannot express.
 const EMPTY_RANGE: (&[u8], &[u8]) = (b"a", b"a");
 
-/// A range as key and end.
+/// Encodes a range as key and range end.
 pub(crate) fn encode_range(range: &KeyRange) -> (Bytes, Bytes) {
     let start = first_key(range);
     if range.as_one().is_some() {
@@ -55,7 +55,7 @@ pub(crate) fn covers(outer: &KeyRange, inner: &KeyRange) -> bool {
     outer.start() <= inner.start() && ends_within
 }
 
-/// Asks for nothing but where the cluster stands, at a key we are allowed to read.
+/// A request that returns only the current revision, at a key that the client is allowed to read.
 pub(crate) fn probe_request(range: &KeyRange) -> pb::RangeRequest {
     pb::RangeRequest {
         key: first_key(range),
@@ -68,8 +68,8 @@ pub(crate) fn probe_request(range: &KeyRange) -> pb::RangeRequest {
 pub(crate) fn encode_txn(txn: &Txn, probe: &KeyRange) -> pb::TxnRequest {
     let mut request = encode(txn);
     if has_no_operations(txn) {
-        // etcd answers a transaction without operations from one member's state,
-        // however old that is. A read makes it ask the others.
+        // A member answers a transaction without operations from its local state, however old.
+        // Adding a read makes it linearizable.
         let read = pb::RequestOp {
             request: Some(Request::RequestRange(probe_request(probe))),
         };
@@ -158,7 +158,8 @@ fn encode_query(query: &RangeQuery) -> pb::RangeRequest {
     let (key, range_end) = encode_range(&query.range);
     let bound = |revision: Option<Revision>| encode_revision(revision.unwrap_or(Revision::ZERO));
     let limit = query.limit.map_or(0, |limit| {
-        // Zero is "no limit" there. One more than nothing tells whether there is more.
+        // Zero means "no limit" in etcd. One entry more than a zero limit shows whether there are
+        // more.
         i64::try_from(limit.max(1)).unwrap_or(i64::MAX)
     });
     pb::RangeRequest {
@@ -186,9 +187,9 @@ pub(crate) fn has_writes(response: &pb::TxnResponse) -> bool {
     })
 }
 
-/// Puts an answer into our words. `find` turns a version as etcd has it into ours.
+/// Decodes a response. `find` maps etcd's version of a key to ours.
 ///
-/// `None` if it does not answer what was asked.
+/// Returns `None` if the response does not match the request.
 pub(crate) fn decode_txn(
     txn: &Txn,
     response: pb::TxnResponse,
@@ -204,7 +205,7 @@ pub(crate) fn decode_txn(
     if response.responses.len() < ops.len() {
         return None;
     }
-    // What is left over is the read that was added to a bare transaction.
+    // The remaining answer is that of the read that was added to a transaction without operations.
     let answers = ops.iter().zip(response.responses);
     let results = answers.map(|(op, answer)| decode_op(op, answer.response?, revision, find));
     Some(TxnResult {
@@ -243,7 +244,7 @@ fn decode_range(
     find: &impl Fn(&KeyValue) -> Arc<Version>,
 ) -> RangeResult {
     let mut entries: Vec<_> = response.kvs.iter().map(find).collect();
-    // Zero is "no bound" there; for us it is one that admits nothing.
+    // Zero means "no bound" in etcd; here it is a bound that admits nothing.
     entries.retain(|version| query.filter.admits(version));
     let limit = query.limit.unwrap_or(usize::MAX);
     let more = response.more || entries.len() > limit;
@@ -255,18 +256,18 @@ fn decode_range(
     }
 }
 
-/// Where a version came from, beside what etcd says about it.
+/// The origin of a version, and the metadata that etcd does not return.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Provenance {
-    /// Its place in the transaction.
+    /// Its position in the transaction.
     pub(crate) sub: u32,
     /// Zero if unknown.
     pub(crate) time: UnixMillis,
     pub(crate) origin: Option<Arc<Origin>>,
 }
 
-/// A version with its own copy of the value: a slice of the message it came in would
-/// keep all of that alive.
+/// Creates a version with its own copy of the value: a slice would keep the whole message in
+/// memory.
 pub(crate) fn version_from_kv(
     kv: &KeyValue,
     prior: Option<Arc<Version>>,

@@ -1,11 +1,11 @@
-//! Runs scenarios that need something from outside, and says so if it is missing:
-//! the usual harness would call them passed.
+//! A harness for scenarios that need an external program. It reports a missing one: the usual
+//! harness would report the scenarios as passed.
 
 use std::pin::Pin;
 
 pub(crate) type Scenario<'a> = (&'static str, Pin<Box<dyn Future<Output = ()> + 'a>>);
 
-/// Runs the scenarios whose names contain an argument, or all.
+/// Runs the scenarios whose names contain an argument, or all of them.
 #[expect(clippy::print_stderr, reason = "this is a harness")]
 pub(crate) fn run(scenarios: Vec<Scenario<'_>>) {
     let arguments: Vec<_> = std::env::args().skip(1).collect();
@@ -29,7 +29,8 @@ pub(crate) fn run(scenarios: Vec<Scenario<'_>>) {
     eprintln!("all passed");
 }
 
-/// What a variable says, or `None`, said loudly. Tools that only list tests get none.
+/// Returns the value of a variable. If it is not set, prints a notice and returns `None`. Tools
+/// that only list tests get no notice.
 #[expect(clippy::print_stderr, reason = "says that nothing was tested")]
 pub(crate) fn variable(name: &str) -> Option<String> {
     if std::env::args().any(|argument| argument == "--list") {

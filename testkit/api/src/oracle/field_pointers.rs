@@ -1,4 +1,4 @@
-//! Which members of an object a request changed.
+//! JSON pointers of the fields of an object that a request changed.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
@@ -34,17 +34,16 @@ fn is_below(member: &str, pointers: &[&str]) -> bool {
     })
 }
 
-/// What the server writes down about any change.
+/// Metadata fields that the server writes with any change.
 const SERVER_MANAGED_FIELDS: [&str; 3] = [
     "/metadata/managedFields",
     "/metadata/generation",
     "/metadata/resourceVersion",
 ];
-/// Whose members are told apart.
+/// The fields that are compared member by member.
 const COMPARED_BY_MEMBER: [&str; 3] = ["metadata", "spec", "status"];
 
-/// The members that differ: those at the top, and one level down in `metadata`, `spec` and
-/// `status`.
+/// The fields that differ: top-level fields, and one level down in `metadata`, `spec` and `status`.
 pub(super) fn differing(was: &Value, is: &Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let (was, is) = (members(was), members(is));

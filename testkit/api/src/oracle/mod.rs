@@ -1,8 +1,8 @@
-//! An oracle for authorization: users who have exactly one right each send everything
-//! that a router could confuse, and what happened is compared with that one right.
+//! An oracle for authorization: users with exactly one permission each send every request that a
+//! router could confuse, and the observed effects are compared with the permission.
 //!
-//! The judge knows nothing of paths and methods. It is told what a user may do, what the
-//! store was before and after, and what the answer showed.
+//! The oracle does not interpret paths and methods. It compares the permission of the user with the
+//! store before and after the request, and with the content of the response.
 
 mod field_pointers;
 mod observation;
@@ -22,10 +22,10 @@ pub use resources::{
 };
 pub use setup::{definition, set_up};
 
-/// Where rights in a namespace are, and one in which they mean nothing.
+/// The namespace of namespaced permissions, and one in which they have no effect.
 pub const NAMESPACE: &str = "oracle";
 pub const OTHER_NAMESPACE: &str = "oracle-other";
 /// The objects that are there of each kind, in both namespaces.
 pub const NAMES: [&str; 2] = ["oracle-a", "oracle-b"];
-/// What a request makes, if it makes something.
+/// The name of an object that a request creates.
 pub const NEW_NAME: &str = "oracle-new";

@@ -1,11 +1,11 @@
-//! What is wrong with what came of a request, if its sender has one right.
+//! The observed effects of a request, and their violations of the one permission of its sender.
 
 use super::field_pointers::{FieldPointers, differing};
 use super::permissions::Permission;
 use super::resources::{AllowedEffect, OracleResource, RESOURCES};
 use serde_json::Value;
 
-/// Where an object is. Without a resource it is something else that the store holds.
+/// The location of an object. Without a resource it is another key of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObjectId {
     pub plural: &'static str,
@@ -15,7 +15,7 @@ pub struct StoredObjectId {
     pub key: String,
 }
 
-/// What became of a key.
+/// The change of a key.
 #[derive(Clone, Debug)]
 pub struct ObservedChange {
     pub place: StoredObjectId,
@@ -27,14 +27,14 @@ pub struct ObservedChange {
 #[derive(Clone, Debug, Default)]
 pub struct Observation {
     pub changes: Vec<ObservedChange>,
-    /// What the same request would have changed if it were not a dry run.
+    /// The changes that the request would have made without `dryRun`.
     pub dry: Vec<ObservedChange>,
-    /// The objects that the answer shows.
+    /// The objects that the response contains.
     pub shown: Vec<StoredObjectId>,
     pub token: bool,
 }
 
-/// Nobody changes these, and then only by making another object.
+/// Fields that change only if the object is replaced by another.
 const IDENTITY: FieldPointers = FieldPointers::only(&[
     "/apiVersion",
     "/kind",
@@ -43,7 +43,7 @@ const IDENTITY: FieldPointers = FieldPointers::only(&[
     "/metadata/uid",
     "/metadata/creationTimestamp",
 ]);
-/// With finalizers or a grace period, what is deleted is only marked.
+/// An object with finalizers or a grace period is only marked as deleted.
 const DELETION_MARKS: FieldPointers = FieldPointers::only(&[
     "/metadata/deletionTimestamp",
     "/metadata/deletionGracePeriodSeconds",
@@ -125,8 +125,7 @@ fn is_deletion_mark(member: &str) -> bool {
     member.starts_with("/metadata/deletion")
 }
 
-/// What the server itself writes whenever it likes: the status of definitions, and what is
-/// known of the groups that they make.
+/// Keys that the server writes at any time: the status of CRDs, and discovery data of their groups.
 #[must_use]
 pub fn is_server_write(change: &ObservedChange) -> bool {
     if change.place.key.contains("/apiservices/") {
@@ -141,7 +140,8 @@ pub fn is_server_write(change: &ObservedChange) -> bool {
 }
 
 impl StoredObjectId {
-    /// `/registry/[GROUP/]PLURAL/[NAMESPACE/]NAME`, whatever the kind's directory is called.
+    /// Parses `/registry/[GROUP/]PLURAL/[NAMESPACE/]NAME`; the directory of a kind may have another
+    /// name.
     #[must_use]
     pub fn from_key(key: &str) -> Self {
         let has = |word: &str| key.split('/').any(|part| part == word);

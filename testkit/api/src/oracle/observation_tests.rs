@@ -1,4 +1,4 @@
-//! The judge finds what it is there for.
+//! Tests that the oracle detects violations.
 
 use super::permissions::permissions;
 use super::{Observation, ObservedChange, Permission, StoredObjectId, violations};

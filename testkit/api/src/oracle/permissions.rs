@@ -1,4 +1,4 @@
-//! Users with one right each.
+//! The permissions of the oracle's users, one each.
 
 use super::field_pointers::FieldPointers;
 use super::observation::StoredObjectId;
@@ -17,7 +17,7 @@ pub const VERBS: [&str; 8] = [
     "deletecollection",
 ];
 
-/// How far a right goes.
+/// The scope of a permission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PermissionScope {
     Everywhere,
@@ -26,7 +26,7 @@ pub enum PermissionScope {
     Object,
 }
 
-/// The one thing that a user may do.
+/// The one permission of a user.
 #[derive(Clone, Copy, Debug)]
 pub struct Permission {
     pub resource: &'static OracleResource,
@@ -56,7 +56,7 @@ pub fn permissions() -> impl Iterator<Item = Permission> {
     })
 }
 
-/// Rights of every reach on a few kinds, of one on the others.
+/// All scopes for a few kinds, one scope for the others.
 fn scopes_for(
     resource: &OracleResource,
     part: Option<OracleSubresource>,
@@ -74,7 +74,7 @@ fn scopes_for(
 }
 
 impl Permission {
-    /// The name of the user who has it.
+    /// The name of the user with this permission.
     #[must_use]
     pub fn user(&self) -> String {
         let (resource, reach) = (self.rule_resource().replace('/', "-"), self.scope);
@@ -121,7 +121,7 @@ impl Permission {
         ]
     }
 
-    /// Without it, nobody approves or signs. It lets nobody do anything by itself.
+    /// The rule for the signer that approving and signing need. By itself it permits nothing.
     fn signer_rule(&self) -> Option<Value> {
         let verb = match (self.resource.plural, self.subresource?.name) {
             ("certificatesigningrequests", "approval") => "approve",
@@ -138,14 +138,14 @@ impl Permission {
         match self.scope {
             PermissionScope::Everywhere => true,
             PermissionScope::Namespace => namespace == NAMESPACE,
-            // A name is not known when an object is made.
+            // The name is unknown to the authorizer when an object is created.
             PermissionScope::Object => {
                 (namespace == NAMESPACE || namespace.is_empty()) && name == NAMES[0]
             }
         }
     }
 
-    /// What may come of it.
+    /// The effects that the permission allows.
     pub(super) fn allowed_effect(&self) -> AllowedEffect {
         match (self.verb, self.subresource) {
             ("create", None) => self.resource.created,
@@ -165,7 +165,7 @@ impl Permission {
         place.plural == plural && self.covers(place.namespace, place.name)
     }
 
-    /// Whether such a key is written together with what it writes.
+    /// Whether such a key is written together with an object of the permission.
     pub(super) fn may_write_side_key(&self, key: &str) -> bool {
         let mut aside = self.resource.side_keys.iter();
         self.subresource.is_none()
@@ -173,14 +173,14 @@ impl Permission {
             && aside.any(|directory| key.contains(directory))
     }
 
-    /// Whether such an object goes when what it removes is gone.
+    /// Whether such an object is deleted by the cascade from an object that the permission deletes.
     pub(super) fn may_cascade_to(&self, place: &StoredObjectId) -> bool {
         matches!(self.allowed_effect(), AllowedEffect::Removes(_))
             && self.resource.cascades_to == Some(place.plural)
     }
 
-    /// Whether an object that was there may be seen by it. A write answers with what it
-    /// wrote, and with nothing else; who makes an object sees that one only.
+    /// Whether the response may contain an object that existed before. The response to a write
+    /// contains only the written object; a create only the created one.
     pub(super) fn may_show(&self, place: &StoredObjectId, touched: bool) -> bool {
         place.plural == self.resource.plural
             && self.covers(place.namespace, place.name)
@@ -194,7 +194,7 @@ impl Permission {
             }
     }
 
-    /// Whether anything can be seen or changed by it.
+    /// Whether the permission allows to read or change anything.
     #[must_use]
     pub fn is_useful(&self) -> bool {
         let nothing = AllowedEffect::Changes(FieldPointers::only(&[]));
@@ -207,7 +207,7 @@ impl Permission {
         writes || shows
     }
 
-    /// Whether it may be about many objects at once.
+    /// Whether the permission may apply to collections.
     pub(super) fn allows_collections(&self) -> bool {
         matches!(self.verb, "list" | "watch" | "deletecollection")
     }

@@ -1,4 +1,4 @@
-//! Everything that a router could confuse.
+//! Requests of every shape that a router could confuse.
 
 use super::permissions::Permission;
 use super::resources::{OracleResource, merge};
@@ -13,7 +13,7 @@ pub const METHODS: [&str; 10] = [
     "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "WATCH",
 ];
 
-/// By which some servers let a client ask for another method or path.
+/// Headers and parameters by which some servers accept another method or path.
 const OVERRIDES: [(&str, &str); 6] = [
     ("x-http-method-override", ""),
     ("x-http-method", ""),
@@ -25,7 +25,7 @@ const OVERRIDES: [(&str, &str); 6] = [
 
 const DRY_RUN: &str = "dryRun=All";
 
-/// What is sent, before it is said by whom.
+/// A request without its user.
 #[derive(Clone, Debug)]
 pub struct OracleRequest {
     pub method: &'static str,
@@ -60,7 +60,7 @@ impl OracleRequest {
     pub fn as_dry_run(&self) -> Self {
         Self {
             url: format!("{}?{DRY_RUN}", self.url),
-            // Options in a body count instead of those in the query.
+            // Options in the body take precedence over those in the query.
             body: self.body.clone().filter(|_| self.method != "DELETE"),
             ..self.clone()
         }
@@ -77,8 +77,8 @@ impl OracleRequest {
         })
     }
 
-    /// The same on an object as it is now, if its body is such an object: who updates sends
-    /// the whole of it, and of many kinds its revision.
+    /// The request based on the current object, if its body is such an object: an update sends the
+    /// whole object, and for many kinds its resourceVersion.
     #[must_use]
     pub fn based_on(&self, stored: &Value, revision: u64) -> Self {
         let mut sent = self.clone();
@@ -121,7 +121,7 @@ impl OracleRequest {
     }
 }
 
-/// What the user of a right sends.
+/// The requests of the user with this permission.
 #[must_use]
 pub fn requests(right: &Permission) -> Vec<OracleRequest> {
     let mut all = path_shapes(right);
@@ -130,8 +130,8 @@ pub fn requests(right: &Permission) -> Vec<OracleRequest> {
     all
 }
 
-/// Every shape of a path with every method: below the version, `/watch/` or not, no
-/// namespace, one, another one or none where one should be, and then how far it goes.
+/// Every path shape with every method: with and without `/watch/`; no namespace, the right one,
+/// another one, or none where one is required; for collection, object and subresource.
 fn path_shapes(right: &Permission) -> Vec<OracleRequest> {
     let resource = right.resource;
     let (root, plural) = (resource.kind().root(), resource.plural);
@@ -173,7 +173,7 @@ fn path_shapes(right: &Permission) -> Vec<OracleRequest> {
     all
 }
 
-/// A body with which the method would do something there.
+/// A valid body for the method at this path.
 fn body(
     resource: &OracleResource,
     part: &str,
@@ -215,7 +215,7 @@ fn object_path(resource: &OracleResource, namespace: &str, name: &str) -> String
     }
 }
 
-/// The same requests, with words beside the path that ask for something else.
+/// Variants of the requests, with queries and headers that ask for another operation.
 fn queries_and_headers(right: &Permission) -> Vec<OracleRequest> {
     let resource = right.resource;
     let [one, two] = resource.names.existing;
@@ -265,8 +265,8 @@ fn queries_and_headers(right: &Permission) -> Vec<OracleRequest> {
     all
 }
 
-/// Paths that two readers may take apart differently, and that lead to somebody's secret
-/// or to the object itself for one of them.
+/// Paths that two parsers may split differently, where one reading leads to a secret or to the
+/// object itself.
 fn odd_paths(resource: &OracleResource) -> Vec<OracleRequest> {
     let (root, plural) = (resource.kind().root(), resource.plural);
     let at = resource.names.existing[0];

@@ -1,41 +1,41 @@
-//! A kind of every sort there is.
+//! The resources of the oracle: one of every sort.
 
 use super::field_pointers::FieldPointers;
 use crate::kinds::{Kind, SIGNING_REQUESTS, kind};
 use crate::samples::{change, sample};
 use serde_json::{Value, json};
 
-/// A resource, and what it has beside its objects.
+/// A resource, its subresources, and the effects of its endpoints.
 #[derive(Clone, Copy, Debug)]
 pub struct OracleResource {
     pub plural: &'static str,
-    /// What `create` does.
+    /// The effect of `create`.
     pub created: AllowedEffect,
-    /// What `update` and `patch` change.
+    /// The fields that `update` and `patch` change.
     pub writable: FieldPointers,
-    /// What changes while an object waits to go, beside the marks that all have.
+    /// The fields that change while an object is terminating, besides the deletion marks.
     pub writable_while_terminating: FieldPointers,
     pub subresources: &'static [OracleSubresource],
     pub names: ObjectNames,
-    /// Its objects are in the store. Of others, only what is answered can be judged.
+    /// Whether its objects are stored. Of the others only the response can be checked.
     pub stored: bool,
     /// The resource whose objects it writes, if these are not its own.
     pub acts_on: Option<&'static str>,
-    /// Keys that are written together with its objects, by what they contain.
+    /// Substrings of keys that are written together with its objects.
     pub side_keys: &'static [&'static str],
-    /// The resource whose objects go when an object of this one goes.
+    /// The resource whose objects are deleted with an object of this one.
     pub cascades_to: Option<&'static str>,
 }
 
-/// A subresource, and what its endpoints change.
+/// A subresource, and the fields that its endpoints change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OracleSubresource {
     pub name: &'static str,
-    /// What `create` on it does to the object.
+    /// The effect of `create` on the object.
     pub created: AllowedEffect,
-    /// What `update` and `patch` change.
+    /// The fields that `update` and `patch` change.
     pub writable: FieldPointers,
-    /// Its answers are the object.
+    /// Whether its responses are the object.
     pub shows: bool,
 }
 
@@ -46,13 +46,13 @@ pub enum AllowedEffect {
     Changes(FieldPointers),
     /// It may also go.
     Removes(FieldPointers),
-    /// The answer holds a token.
+    /// The response contains a token.
     Token,
-    /// The question comes back with its answer.
+    /// The response repeats the request with a status.
     Echo,
 }
 
-/// What the objects are called, and what a request makes.
+/// The names of the existing objects, and of the object that a request creates.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectNames {
     pub existing: [&'static str; 2],
@@ -64,7 +64,7 @@ const PLAIN: ObjectNames = ObjectNames {
     new: super::NEW_NAME,
 };
 
-/// A subresource that shows the object, and changes some of it.
+/// A subresource that returns the object, and changes some of its fields.
 const fn subresource(name: &'static str, writable: &'static [&'static str]) -> OracleSubresource {
     OracleSubresource {
         name,
@@ -74,7 +74,7 @@ const fn subresource(name: &'static str, writable: &'static [&'static str]) -> O
     }
 }
 
-/// A subresource whose answers are something else.
+/// A subresource whose responses are not the object.
 const fn subresource_without_object(
     name: &'static str,
     writable: &'static [&'static str],
@@ -93,11 +93,11 @@ const fn create_subresource(name: &'static str, created: AllowedEffect) -> Oracl
 }
 
 const STATUS: OracleSubresource = subresource("status", &["/status"]);
-/// Of some kinds it takes labels, too, upstream as here.
+/// The status subresource of some kinds accepts labels, too, upstream as here.
 const LABELED_STATUS: OracleSubresource = subresource("status", &["/status", "/metadata/labels"]);
 const SCALE: OracleSubresource = subresource_without_object("scale", &["/spec/replicas"]);
 const PROXY: OracleSubresource = subresource_without_object("proxy", &[]);
-/// Who runs where.
+/// The fields that assign a pod to a node.
 const BOUND: FieldPointers = FieldPointers::only(&["/spec/nodeName", "/status/conditions"]);
 
 impl OracleResource {
@@ -135,10 +135,10 @@ impl OracleResource {
     }
 }
 
-/// Built-in and custom, with and without namespaces, with every sort of subresource, and
-/// what is no object at all.
+/// Built-in and custom resources, with and without namespaces, with every sort of subresource, and
+/// virtual resources.
 pub const RESOURCES: &[OracleResource] = &[
-    // It has no status, which does not keep anybody from asking for one.
+    // ConfigMaps have no status subresource; requests for it must be rejected.
     OracleResource::new("configmaps").with(&[], &[subresource_without_object("status", &[])]),
     OracleResource::new("secrets").with(&["/type"], &[]),
     OracleResource::new("pods").with(
@@ -213,7 +213,7 @@ pub const RESOURCES: &[OracleResource] = &[
     OracleResource::new("tokenreviews").not_stored(AllowedEffect::Echo),
     OracleResource::new("subjectaccessreviews").not_stored(AllowedEffect::Echo),
     OracleResource::new("localsubjectaccessreviews").not_stored(AllowedEffect::Echo),
-    // Everybody may ask these about themselves.
+    // Self reviews, which every user may create.
     OracleResource::new("selfsubjectaccessreviews").not_stored(AllowedEffect::Nothing),
     OracleResource::new("selfsubjectrulesreviews").not_stored(AllowedEffect::Nothing),
     OracleResource::new("selfsubjectreviews").not_stored(AllowedEffect::Nothing),
@@ -248,7 +248,7 @@ static OTHERS: [Kind; 8] = [
 const AUTHENTICATION: &str = "authentication.k8s.io";
 const AUTHORIZATION: &str = "authorization.k8s.io";
 
-/// What is found in an object of this kind and place, and nowhere else.
+/// A text that occurs only in an object of this kind and place.
 #[must_use]
 pub fn marker(plural: &str, namespace: &str, name: &str) -> String {
     format!("oracle-saw/{plural}/{namespace}/{name}/")
@@ -266,7 +266,7 @@ impl OracleResource {
         }
     }
 
-    /// An object that shows where it is from.
+    /// An object that contains its marker.
     #[must_use]
     pub fn object(&self, namespace: &str, name: &str) -> Value {
         let namespace = if self.kind().namespaced {
@@ -288,21 +288,21 @@ impl OracleResource {
         object
     }
 
-    /// Without which some endpoint would refuse what it is asked for.
+    /// The fields without which some endpoint would reject its request.
     fn required_fields(&self, namespace: &str) -> Value {
         match self.plural {
             "events" => json!({"involvedObject": {"namespace": namespace}}),
-            // Resizing keeps the class of service. A volume would be missed in updates.
+            // Resizing must not change the QoS class. A volume would be missing in updates.
             "pods" => json!({"spec": {
                 "automountServiceAccountToken": false, "containers": [container(1)],
             }}),
-            // A view of what is not there cannot be changed.
+            // The scale subresource of a missing value cannot be changed.
             "widgets" => json!({"spec": {"replicas": 1}}),
             _ => json!({}),
         }
     }
 
-    /// What is posted, and shows nothing of what was there: its sender may see it.
+    /// The body of a POST. It contains no stored data: its sender may see it.
     #[must_use]
     pub fn new_object(&self, namespace: &str) -> Value {
         let mut object = self.object(namespace, self.names.new);
@@ -310,7 +310,7 @@ impl OracleResource {
         object
     }
 
-    /// What is not kept but answered, or carried out.
+    /// The body of a virtual resource, which is answered or executed, but not stored.
     fn review_body(&self, namespace: &str, marker: &str) -> Value {
         let about = json!({
             "verb": "get", "resource": "pods",
@@ -353,7 +353,7 @@ impl OracleResource {
         object
     }
 
-    /// A status that nobody has.
+    /// A status that differs from that of every object.
     #[must_use]
     pub fn status(&self) -> Value {
         json!({"conditions": [{
@@ -362,7 +362,7 @@ impl OracleResource {
         }]})
     }
 
-    /// What is posted to or put at a subresource.
+    /// The body of a POST or PUT of a subresource.
     #[must_use]
     pub fn subresource_body(&self, part: &str, namespace: &str, name: &str) -> Value {
         let metadata = json!({"name": name, "namespace": namespace});
@@ -394,7 +394,7 @@ impl OracleResource {
         }
     }
 
-    /// What only the subresource changes.
+    /// A change that only the subresource can make.
     #[must_use]
     pub fn subresource_change(&self, part: &str) -> Value {
         match part {
@@ -428,7 +428,7 @@ pub(super) fn merge(into: &mut Value, from: Value) {
     }
 }
 
-/// Nobody's.
+/// A signer without a controller.
 pub(super) const SIGNER: &str = "example.test/oracle";
 
 fn signing_request(name: &str) -> Value {

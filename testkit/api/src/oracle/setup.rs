@@ -1,4 +1,4 @@
-//! What there is before anybody asks.
+//! The objects that exist before the first request of the oracle.
 
 use super::{NAMES, NAMESPACE, OTHER_NAMESPACE, RESOURCES, permissions};
 use crate::failure::ensure;
@@ -6,7 +6,7 @@ use crate::{Client, Outcome};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// A definition takes a moment to be served, a role to be in force.
+/// A CRD takes a moment to be served, a role to take effect.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 const POLL_ATTEMPTS_MAX: u32 = 500;
 
@@ -18,7 +18,8 @@ pub async fn set_up(client: &Client) -> Outcome {
     for name in [NAMESPACE, OTHER_NAMESPACE] {
         let namespace = json!({"metadata": {"name": name}});
         make(client, "/api/v1/namespaces", &namespace).await?;
-        // Pods need it, and a server alone does not make it.
+        // Pods need the default service account, which a server without controllers does not
+        // create.
         let account = json!({"metadata": {"name": "default"}});
         let path = format!("/api/v1/namespaces/{name}/serviceaccounts");
         make(client, &path, &account).await?;
@@ -80,7 +81,7 @@ async fn until(client: &Client, path: &str, status: u16) -> Outcome {
     Err(crate::Failure::new(format!("{path} is not served")))
 }
 
-/// Whoever was given a right last has it.
+/// Waits until the last permission is in effect; the earlier ones are then, too.
 async fn in_force(client: &Client) -> Outcome {
     let Some(right) = permissions().last() else {
         return Ok(());

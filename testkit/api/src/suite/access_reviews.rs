@@ -1,4 +1,4 @@
-//! What is asked about access, as far as it is an object (EXT §5.3).
+//! Access review objects, as far as they behave as objects (EXT §5.3).
 
 use crate::check::checks;
 use crate::failure::same_json;

@@ -1,4 +1,4 @@
-//! What the admission plugins of the server itself, and policies, see of subresources.
+//! The built-in admission plugins and admission policies for subresources.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same_json};
@@ -18,7 +18,7 @@ checks! { admission_plugins:
 const GROUP: &str = "/apis/admissionregistration.k8s.io/v1";
 const MERGE: &str = "application/merge-patch+json";
 
-/// A policy that refuses what is marked so, and says which subresource it saw.
+/// A policy that rejects marked objects, with the subresource in its message.
 async fn refuse_marked(scope: &Scope, group: &str, resources: Value) -> Outcome<[String; 2]> {
     let name = format!(
         "{}-{}",
@@ -59,7 +59,7 @@ fn pod(name: &str) -> Value {
         "containers": [{"name": "c", "image": "i"}]}})
 }
 
-/// In this namespace nobody makes the default account.
+/// No controller creates the default service account in this namespace.
 async fn make_account(scope: &Scope, account: &Value) -> Outcome {
     let path = scope.collection_path("serviceaccounts");
     let made = scope.client.post(&path, account).await?;
@@ -71,7 +71,7 @@ fn account(name: &str) -> Value {
     json!({"metadata": {"name": name}})
 }
 
-/// A policy takes a moment to be in force.
+/// A policy takes a moment to take effect.
 async fn until_refused(scope: &Scope, path: &str, patch: &Value) -> Outcome<ApiResponse> {
     scope
         .wait_until("the policy", || async {
@@ -248,7 +248,7 @@ async fn eviction_by_pdb_reports_disruption_allowed_condition(scope: Scope) -> O
         budget["status"] = sent;
         let at = format!("{path}/status");
         scope.client.put(&at, &budget).await?.expect_json(200)?;
-        // Whoever judges evictions may learn of it a moment later.
+        // The eviction handler may observe the change a moment later.
         let outcome = scope
             .wait_until("the budget", || async {
                 let answer = scope.client.post(&evict, &eviction).await?;
@@ -293,7 +293,7 @@ async fn pod_resize_is_checked_by_limit_ranger_and_quota(scope: Scope) -> Outcom
     refused.expect_message(403, "Forbidden", message)?;
     let quota = json!({"metadata": {"name": "q"}, "spec": {"hard": {"requests.cpu": "2"}}});
     scope.create("resourcequotas", &quota).await?;
-    // Whoever counts on the server may write it at the same time.
+    // The quota controller may write the status concurrently.
     let counted = json!({"status": {"hard": {"requests.cpu": "2"}, "used": {"requests.cpu": "1"}}});
     let status = format!("{}/status", scope.object_path("resourcequotas", "q"));
     let merge = "application/merge-patch+json";
@@ -389,7 +389,8 @@ fn all_of(secret: &str) -> Value {
     json!([{"secretRef": {"name": secret}}])
 }
 
-/// What a pod asks for that its account does not list, and what it is told.
+/// Pod fields that reference objects which the service account does not list, and the message for
+/// each.
 fn unlisted() -> Vec<(&'static str, Value, &'static str)> {
     vec![
         (

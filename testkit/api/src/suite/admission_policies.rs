@@ -1,6 +1,6 @@
-//! Admission policies: what they refuse, tell and change.
+//! ValidatingAdmissionPolicy and MutatingAdmissionPolicy: denials, warnings and mutations.
 //!
-//! Policies count for the whole server, so each is bound to the namespace of its check.
+//! Policies apply to the whole server, so each is bound to the namespace of its check.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -106,7 +106,7 @@ impl<'s> PolicyFixture<'s> {
         ]
     }
 
-    /// Makes both and waits until something made of them shows.
+    /// Creates policy and binding and waits until they take effect.
     async fn make(&self, probe: &Value, shows: impl Fn(&ApiResponse) -> bool) -> Outcome {
         for ((path, _), object) in self.paths().iter().zip(self.objects()) {
             self.scope
@@ -304,7 +304,7 @@ async fn policy_match_conditions_and_failure_policy_decide(scope: Scope) -> Outc
         .await?;
     answer.expect_failure(&refused(&policy.name, "x", (422, "Invalid"), "not good"))?;
     policy.delete_policies().await?;
-    // What cannot be told is not minded.
+    // An expression error is ignored under this failure policy.
     let policy = PolicyFixture::validating(&scope, "open", validations)
         .with("failurePolicy", json!("Ignore"));
     policy
@@ -436,7 +436,7 @@ async fn policies_see_updates_and_deletions(scope: Scope) -> Outcome {
     policy.delete_policies().await
 }
 
-/// What is wrong with a policy or its binding, field and message.
+/// The validation errors of a policy or its binding: field and message.
 async fn wrong(policy: &PolicyFixture<'_>, binding: bool) -> Outcome<Vec<(String, String)>> {
     let at = usize::from(binding);
     let path = format!("{}?dryRun=All", policy.paths()[at].0);
@@ -618,7 +618,7 @@ async fn invalid_admission_policies_are_rejected(scope: Scope) -> Outcome {
         rows.record(text, outcome);
     }
     rows.outcome()?;
-    // What is left out is filled in.
+    // Omitted fields are defaulted.
     let policy = PolicyFixture::validating(&scope, "x", good());
     let path = format!("{}?dryRun=All", policy.paths()[0].0);
     let made = scope

@@ -1,4 +1,4 @@
-//! `APIService` objects: what is served, as objects.
+//! `APIService` objects: the list of served groups and versions.
 
 use crate::check::checks;
 use crate::crds::CrdFixture;

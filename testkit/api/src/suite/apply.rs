@@ -1,4 +1,4 @@
-//! Server-side apply as far as it meets revisions and owners (CONC §2.3, CONC §2.4).
+//! Server-side apply with resourceVersions and field managers (CONC §2.3, CONC §2.4).
 
 use crate::check::checks;
 use crate::failure::{ensure, same_json};

@@ -1,4 +1,4 @@
-//! Bookmarks while a watch goes on (CONC §4.3).
+//! Bookmarks during a watch (CONC §4.3).
 
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};

@@ -1,4 +1,4 @@
-//! Requests for certificates: who asks, who decides, who signs.
+//! CertificateSigningRequests: creation, approval and signing, and their authorization.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same_json};
@@ -25,7 +25,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const CLIENT: &str = "kubernetes.io/kube-apiserver-client";
 const MERGE: &str = "application/merge-patch+json";
 
-/// In PEM, as a field of bytes holds it.
+/// PEM in base64, as a field of type bytes.
 fn armored(label: &str, der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines: Vec<&str> = text
@@ -54,7 +54,7 @@ fn of_organizations(organizations: &[DnValue]) -> CertificateParams {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "kim");
-    // A name has one entry of a type here, and the same type by its number.
+    // `distinguished_name` holds one entry of a type, so the second uses the OID of that type.
     let types = [
         DnType::OrganizationName,
         DnType::CustomDnType(vec![2, 5, 4, 10]),
@@ -215,7 +215,7 @@ async fn csr_approval_requires_approve_on_signer(scope: Scope) -> Outcome {
          to approve requests with signerName \"{CLIENT}\""
     );
     refused.expect_message(403, "Forbidden", &message)?;
-    // The name of the signer is the one that was asked for.
+    // The stored signerName decides, not the one in the patch.
     let elsewhere = grant(
         &scope,
         "elsewhere",
@@ -263,7 +263,7 @@ async fn csr_signing_requires_sign_on_signer(scope: Scope) -> Outcome {
          to sign requests with signerName \"{CLIENT}\""
     );
     refused.expect_message(403, "Forbidden", &message)?;
-    // What is neither certificate nor condition is nobody's business.
+    // A change of other fields than certificate and conditions needs no permission for the signer.
     let label = json!({"metadata": {"labels": {"a": "b"}}});
     patch_by(&scope, &status, &label, &user)
         .await?
@@ -343,7 +343,8 @@ async fn csr_approval_conditions_cannot_be_changed(scope: Scope) -> Outcome {
         let answer = patch(at, none.clone()).await?;
         rows.record(at, answer.expect_message(422, "Invalid", &invalid(removed)));
     }
-    // Through /status the decision stays as it is, through the request itself all does.
+    // An update of /status keeps the approval conditions; an update of the object keeps the whole
+    // status.
     let forged = json!({"status": {"conditions": [
         {"type": "Approved", "status": "True", "reason": "forged"}]}});
     for at in ["/status", ""] {
@@ -446,7 +447,7 @@ async fn csr_for_system_masters_is_forbidden(scope: Scope) -> Outcome {
             let answer = scope.client.post(&path, &body).await?;
             rows.record(what, answer.expect_message(403, "Forbidden", &message));
         }
-        // Another signer makes something else of it.
+        // With another signer the defaults differ.
         let body = request(&name, "example.com/x", &pem);
         let path = format!("{REQUESTS}?dryRun=All");
         let answer = scope.client.post(&path, &body).await?;

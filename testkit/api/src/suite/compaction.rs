@@ -1,4 +1,4 @@
-//! What is left after the store was compacted (CONC §6).
+//! Reads and watches after compaction (CONC §6).
 
 use crate::check::checks;
 use crate::client::query;
@@ -19,8 +19,8 @@ checks! { compaction:
     [] live_watches_and_objects_survive_compaction [Compaction],
 }
 
-/// Compacts, and waits until the server's reads know of it. `old` is a revision that
-/// must not be readable any more.
+/// Compacts, and waits until the server's reads observe it. `old` is a revision that must not be
+/// readable any more.
 async fn forget(scope: &Scope, plural: &str, old: u64) -> Outcome<u64> {
     let at = scope.compact().await?;
     let text = old.to_string();
@@ -75,7 +75,7 @@ async fn old_token(scope: &Scope, plural: &str) -> Outcome {
     let fresh = continue_token(&body);
     ensure!(!fresh.is_empty(), "no fresh token: {body}");
     answer.expect_failure(&status::continue_expired(fresh))?;
-    // The rest as it is now; from there on it is one state again.
+    // The rest of the list at the current revision; from there on all pages have one revision.
     let next = [("limit", "1"), ("continue", fresh)];
     let second = scope
         .client

@@ -1,4 +1,4 @@
-//! What the server needs, and how it is.
+//! ComponentStatuses: the components of the server and their health.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};

@@ -1,4 +1,4 @@
-//! Custom kinds that come, change and go, as those see it who are connected.
+//! Lifecycle of CRDs with connected clients: creation, change and deletion.
 
 use crate::check::checks;
 use crate::crds::CrdFixture;

@@ -1,4 +1,4 @@
-//! Custom kinds shown to people and described to clients: tables, OpenAPI, discovery.
+//! Publishing of CRDs to clients: tables, OpenAPI, discovery.
 
 use crate::check::checks;
 use crate::crds::{CrdFixture, is_served};
@@ -17,7 +17,7 @@ checks! { crd_publishing:
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Type, path, and the cell that it makes.
+/// Column type, JSON path, and the resulting cell.
 fn expected() -> Vec<(&'static str, &'static str, Value)> {
     let ready = ".spec.conditions[?(@.type==\"Ready\")].status";
     vec![
@@ -64,7 +64,7 @@ async fn table_of_custom_resource_has_additional_printer_columns(scope: Scope) -
     columns[1]["description"] = "how many".into();
     columns[1]["format"] = "int32".into();
     columns[1]["priority"] = 1.into();
-    // The columns end before the one that makes no sense.
+    // The columns end before the first invalid one.
     columns.push(json!({"name": "Broken", "type": "string", "jsonPath": ".spec[?(x"}));
     columns.push(json!({"name": "After", "type": "string", "jsonPath": ".spec.text"}));
     let place = "/spec/versions/0/additionalPrinterColumns";
@@ -196,7 +196,7 @@ async fn openapi_describes_custom_resource(scope: Scope) -> Outcome {
     defined.delete_definitions(&scope).await
 }
 
-/// Where the index says that the document is.
+/// The location of a document according to the OpenAPI index.
 async fn place_of(scope: &Scope, group: &str) -> Outcome<Option<String>> {
     let index = scope.client.get("/openapi/v3").await?.expect_json(200)?;
     let entry = &index["paths"][format!("apis/{group}/v1")];
@@ -234,7 +234,7 @@ async fn openapi_follows_crd_changes(scope: Scope) -> Outcome {
         .await
 }
 
-/// What the aggregated document says of a group.
+/// The entry of a group in aggregated discovery.
 async fn discovered(scope: &Scope, group: &str) -> Outcome<Option<Value>> {
     let accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
     let request = Request::get("/apis").accept(accept);

@@ -1,4 +1,4 @@
-//! Create (CONC §2.6).
+//! Checks of create (CONC §2.6).
 
 use crate::check::checks;
 use crate::failure::{ensure, same};

@@ -1,4 +1,4 @@
-//! CustomResourceDefinitions as objects: what they must say, what becomes of them.
+//! CustomResourceDefinitions (CRDs) as objects: validation, names and conditions.
 
 use crate::check::checks;
 use crate::crds::{CrdFixture, is_served};

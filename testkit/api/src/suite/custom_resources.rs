@@ -1,4 +1,4 @@
-//! Custom resources, where they differ from built-in ones.
+//! Custom resources, where they differ from built-in resources.
 
 use crate::check::checks;
 use crate::crds::is_served;
@@ -358,7 +358,8 @@ async fn custom_resource_body_is_decoded_before_version_check(scope: Scope) -> O
     rows.outcome()
 }
 
-/// What a built-in kind refuses by its routes, a custom one refuses by itself, or does.
+/// A method that has no route for built-in kinds is rejected by the handler of custom resources, or
+/// is supported.
 async fn custom_resource_head_is_get_and_methods_have_no_405(scope: Scope) -> Outcome {
     scope.make("widgets", "a").await?;
     let (all, one) = (

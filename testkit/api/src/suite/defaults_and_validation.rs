@@ -1,9 +1,9 @@
-//! What built-in kinds make of objects, and what they refuse.
+//! Defaulting and validation of built-in kinds.
 //!
-//! The cases of `recordings/objects` are as a real server answered them: `made.json` has objects
-//! and what became of them, `refused.json` what was refused and in which words. What differs
-//! from one time to the next is a letter there: `U` a uid, `T` a time, `IP` an address of a
-//! service, `NP` a port of a node; `UNIQ` is the namespace.
+//! The cases of `recordings/objects` are responses of kube-apiserver: `made.json` has objects and
+//! their stored form, `refused.json` rejected objects with code and message. Values that differ
+//! between runs are placeholders: `U` a uid, `T` a time, `IP` an address of a service, `NP` a node
+//! port; `UNIQ` is the namespace.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, same_json};
@@ -72,7 +72,7 @@ async fn run_case(scope: &Scope, number: usize, case: &Value) -> Outcome<(ApiRes
     Ok((answer, namespace))
 }
 
-/// Puts letters in the place of what is never the same.
+/// Replaces values that differ between runs by placeholders.
 fn normalize(value: &Value, namespace: &str) -> Value {
     match value {
         Value::Object(members) => {
@@ -161,7 +161,7 @@ fn time_at(text: &str) -> Option<usize> {
     fits.then_some(20)
 }
 
-/// Leaves out of the metadata what the server gives to everything.
+/// Removes the metadata that the server sets on every object.
 fn without_bookkeeping(mut object: Value) -> Value {
     if let Some(metadata) = object["metadata"].as_object_mut() {
         for member in [

@@ -1,4 +1,4 @@
-//! Delete (CONC §2.5); pods and namespaces have modules of their own.
+//! Checks of delete (CONC §2.5); pods and namespaces have modules of their own.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -171,7 +171,7 @@ async fn delete_with_finalizer_sets_deletion_timestamp(scope: Scope) -> Outcome 
     ensure!(now > revision(&object)?, "not written: {dying}");
     let event = watch.expect_summary("MODIFIED a").await?;
     same_json("the event", &dying, &event.object)?;
-    // Again: nothing happens.
+    // A second delete changes nothing.
     let again = scope.client.delete(&path).await?;
     same_json(&again.asked, &dying, &again.expect_json(200)?)?;
     scope.make("configmaps", "next").await?;
@@ -222,8 +222,8 @@ async fn patch_cannot_clear_deletion_timestamp(scope: Scope) -> Outcome {
     same_json(&answer.asked, &dying, &answer.expect_json(200)?)
 }
 
-/// What was asked comes back at the old revision, but what is removed is what was
-/// stored: the edits of that request never existed.
+/// The response is the requested object at the old revision, but the stored object is deleted: the
+/// other edits of that request are discarded.
 async fn update_removing_last_finalizer_deletes_object(scope: Scope) -> Outcome {
     let dying = make_dying(&scope, "a").await?;
     let mut watch = scope.watch_from_now().await?;
@@ -274,7 +274,7 @@ async fn foreground_propagation_adds_finalizer(scope: Scope) -> Outcome {
     leaves_a_finalizer(&scope, "Foreground", "foregroundDeletion").await
 }
 
-/// A later delete in the background takes it away again, and the object with it.
+/// A later background delete removes the finalizer, and the object with it.
 async fn leaves_a_finalizer(scope: &Scope, policy: &str, finalizer: &str) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let path = scope.object_path("configmaps", "a");
@@ -377,7 +377,7 @@ async fn delete_options_are_read_from_query(scope: Scope) -> Outcome {
     same_json("finalizers", &json!(["orphan"]), finalizers)
 }
 
-/// Where there is no body that has the say.
+/// Without a body the query decides.
 async fn delete_preconditions_are_read_from_query(scope: Scope) -> Outcome {
     let object = scope.make("configmaps", "a").await?;
     let (path, kind) = (scope.object_path("configmaps", "a"), kind("configmaps"));
@@ -394,7 +394,7 @@ async fn delete_preconditions_are_read_from_query(scope: Scope) -> Outcome {
     let path = format!("{path}?uid={stored}&resourceVersion={revision}");
     scope.client.delete(&path).await?.has_status(200)?;
     scope.is_gone("configmaps", "a").await?;
-    // What is empty is no condition, and next to a body the query says nothing.
+    // An empty value is no precondition, and with a body the query is ignored.
     scope.make("configmaps", "b").await?;
     let path = format!(
         "{}?uid=&resourceVersion=",
@@ -427,7 +427,7 @@ async fn dry_run_delete_deletes_nothing(scope: Scope) -> Outcome {
     same_json("stored", &held, &scope.get("configmaps", "b").await?)
 }
 
-/// Shown is what was there before; what has finalizers stays.
+/// The response has the objects before the delete; objects with finalizers remain.
 async fn delete_collection_returns_deleted_objects(scope: Scope) -> Outcome {
     for name in ["a", "b"] {
         let body = with(

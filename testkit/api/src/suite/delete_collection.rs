@@ -1,5 +1,5 @@
-//! Which objects of a collection a delete is about: it takes the options of a list, and
-//! what it does not understand must not delete anything.
+//! deletecollection: selection of the objects. It takes list options, and an option that is not
+//! understood must not delete anything.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -41,7 +41,7 @@ async fn delete_collection_deletes_page_by_page(scope: Scope) -> Outcome {
     let remaining = &shown["metadata"]["remainingItemCount"];
     same_json("remaining", &json!(2), remaining)?;
     has_names(&scope.list(&[]).await?, &["b", "c"])?;
-    // The rest of the same list, whatever came in between.
+    // The rest of one list, regardless of writes in between.
     scope.make("configmaps", "bb").await?;
     let rest = format!("continue={}", continue_token(&shown));
     has_names(&delete(&scope, &rest).await?.expect_json(200)?, &["b", "c"])?;
@@ -72,8 +72,8 @@ async fn dry_run_delete_collection_with_limit_deletes_nothing(scope: Scope) -> O
     has_names(&scope.list(&[]).await?, &NAMES)
 }
 
-/// It says which objects are meant, and in the query it is a condition as well, so that
-/// only the body can delete more than one of them.
+/// It selects the objects, and in the query it is a precondition as well, so that only the body can
+/// delete more than one of them.
 async fn delete_collection_at_resource_version_is_exact(scope: Scope) -> Outcome {
     let made = make_all(&scope).await?;
     let second = revision(&made[1])?;

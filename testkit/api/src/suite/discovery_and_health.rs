@@ -1,4 +1,4 @@
-//! What servers say about themselves, and HTTP around it (WIRE §1, WIRE §2, WIRE §4).
+//! Discovery, health and version endpoints, and HTTP details of them (WIRE §1, WIRE §2, WIRE §4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -284,7 +284,7 @@ async fn openapi_v2_is_served_in_protobuf(scope: Scope) -> Outcome {
     answer.has_status(200)?;
     let expected = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
     same("type", expected, answer.header("content-type"))?;
-    // The first field says which version this is.
+    // The first field is the version of the document.
     ensure!(answer.body.starts_with(b"\x0a\x032.0"), "no document");
     Ok(())
 }

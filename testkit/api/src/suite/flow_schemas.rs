@@ -1,4 +1,4 @@
-//! Which flow a request belongs to, as its answer says (EXT §5.4).
+//! The flow schema of a request, according to its response headers (EXT §5.4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, same};
@@ -12,7 +12,7 @@ checks! { flow_schemas:
 
 const FLOWS: &str = "/apis/flowcontrol.apiserver.k8s.io/v1";
 
-/// Marks of an answer: schema and level.
+/// Response headers: flow schema and priority level.
 fn flow_headers(answer: &ApiResponse) -> String {
     let of = |what: &str| {
         answer
@@ -54,7 +54,7 @@ async fn schema(
     make(scope, "flowschemas", &schema).await
 }
 
-/// The uid of what is made.
+/// Creates an object and returns its uid.
 async fn make(scope: &Scope, plural: &str, object: &Value) -> Outcome<String> {
     let made = scope
         .client
@@ -99,7 +99,7 @@ async fn responses_name_flow_schema_and_priority_level(scope: Scope) -> Outcome 
     let expected = format!("{schema} {level}");
     wait_until_marked(&scope, "/version", &user, &expected).await?;
     let mut rows = RowFailures::default();
-    // Whatever the answer is: also if it is no.
+    // The headers are set on every response, error responses included.
     for path in [
         "/version".to_owned(),
         "/nothing".to_owned(),
@@ -116,14 +116,14 @@ async fn responses_name_flow_schema_and_priority_level(scope: Scope) -> Outcome 
     );
     let answer = get_by(&scope, &path, &user).await?;
     rows.record(&path, same("marks", &expected, &flow_headers(&answer)));
-    // Nobody has no flow, nor has a stream.
+    // An unauthenticated request has no flow schema, nor has a streaming request.
     let bad = Request::get("/version").header("authorization", "Bearer nonsense");
     let answer = scope.client.execute(bad).await?;
     rows.record("401", same("marks", " ", &flow_headers(&answer)));
     let log = format!("{}/log", scope.object_path("pods", "none"));
     let answer = get_by(&scope, &log, &user).await?;
     rows.record(&log, same("marks", " ", &flow_headers(&answer)));
-    // A level that is gone takes its schemas with it.
+    // Deleting a priority level also removes its flow schemas.
     remove(&scope, "prioritylevelconfigurations", &name).await?;
     remove(&scope, "flowschemas", &name).await?;
     rows.outcome()?;

@@ -1,6 +1,6 @@
-//! The life of an object of every kind, by the columns of the table of kinds: whether a
-//! PUT creates it (CONC §2.3), whether it may be updated without a revision (CONC §2.2), what its
-//! generation does (CONC §7), and what its deletion answers (CONC §2.5).
+//! The life of an object of every kind, by the columns of the table of kinds: whether a PUT creates
+//! it (CONC §2.3), whether it may be updated without a resourceVersion (CONC §2.2), the behaviour
+//! of its generation (CONC §7), and the response to its deletion (CONC §2.5).
 
 use crate::failure::{RowFailures, ensure, same, same_json};
 use crate::kinds::{Generations, Kind, kind};
@@ -80,7 +80,7 @@ lives! {
     ["CONC-27"] "gadgets" + CustomResources,
 }
 
-/// Some server-side controller may write too: whoever loses that race tries again.
+/// A controller may write concurrently: an update that loses the race is retried.
 const ATTEMPTS: usize = 10;
 
 async fn check_kind_lifecycle(scope: Scope, plural: &'static str) -> Outcome {
@@ -107,7 +107,7 @@ fn unique_name(scope: &Scope, kind: &Kind) -> String {
     }
 }
 
-/// Creates, or says that there is nothing; the revision of the body does not matter.
+/// Creates, or returns 404; the resourceVersion of the body is ignored.
 async fn put_of_nothing(scope: &Scope, kind: &Kind, name: &str) -> Outcome {
     let body = scope.sample(kind.plural, name);
     let body = with(&body, "/metadata/resourceVersion", "5");
@@ -174,7 +174,7 @@ async fn stale(scope: &Scope, kind: &Kind, made: &Value) -> Outcome {
     answer.expect_failure(&status::conflict_modified(kind, name))
 }
 
-/// Reads, changes and writes until nobody is in between.
+/// Reads, changes and writes until there is no conflict.
 async fn edit(scope: &Scope, kind: &Kind, name: &str, to: (&str, Value)) -> Outcome<[Value; 2]> {
     let path = scope.object_path(kind.plural, name);
     let mut attempts = 0;
@@ -223,7 +223,7 @@ async fn deleted(scope: &Scope, kind: &Kind, name: &str) -> Outcome {
         shown = answer.expect_json(200)?;
     }
     if kind.plural == "customresourcedefinitions" {
-        // A finalizer of its own keeps it until its objects are gone.
+        // A finalizer keeps the CRD until its objects are deleted.
         let finalizer = "customresourcecleanup.apiextensions.k8s.io";
         let finalizers = &shown["metadata"]["finalizers"];
         return same_json("finalizers", &json!([finalizer]), finalizers);

@@ -1,4 +1,4 @@
-//! Metadata, and who may write what (CONC §7).
+//! Metadata, and which fields clients may write (CONC §7).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -177,7 +177,7 @@ async fn deployment_deletion_increments_generation(scope: Scope) -> Outcome {
     scope.create("deployments", &body).await?;
     let path = scope.object_path("deployments", "a");
     for _ in 0..2 {
-        // The second delete changes nothing any more.
+        // The second delete changes nothing.
         let dying = scope.client.delete(&path).await?.expect_json(200)?;
         same("generation", &Some(2), &generation(&dying))?;
     }

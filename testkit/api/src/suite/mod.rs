@@ -198,7 +198,7 @@ async fn run_check(
     }
     let clock = Arc::clone(&shared);
     let start = optik_platform::Clock::monotonic(&clock.clock);
-    // A task of its own: a panic ends it, and not the others.
+    // A task of its own isolates a panic from the other checks.
     let outcome = match tokio::spawn(run_in_scope(check, client, namespace, shared)).await {
         Ok(outcome) => outcome,
         Err(panic) => Err(Failure::new(format!("check panicked: {panic}"))),

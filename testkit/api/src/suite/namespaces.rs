@@ -1,4 +1,4 @@
-//! Namespaces come to their end in two steps.
+//! Namespace deletion in two steps: termination, then finalization.
 
 use crate::check::checks;
 use crate::failure::{ensure, same_json};
@@ -56,7 +56,7 @@ async fn deleted_namespace_is_terminating_until_finalized(scope: Scope) -> Outco
         .wait_until("the namespace to go", || async {
             let answer = scope.client.get(&path).await?;
             if answer.status == 200 {
-                // What is empty is removed by the delete that follows.
+                // An empty namespace is removed by the next delete.
                 scope.client.delete(&path).await?;
                 return Ok(None);
             }
@@ -96,7 +96,7 @@ async fn create_in_terminating_namespace_gets_403(scope: Scope) -> Outcome {
             }],
         })),
     ))?;
-    // What is there can still be changed.
+    // Existing objects can still be changed.
     let changed = other
         .replace("configmaps", &with(&object, "/data/k", "changed"))
         .await?;

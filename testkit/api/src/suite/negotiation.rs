@@ -1,4 +1,4 @@
-//! What clients accept (WIRE §3.2, WIRE §3.4).
+//! Content negotiation: the Accept header (WIRE §3.2, WIRE §3.4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -131,7 +131,7 @@ async fn accept_protobuf_returns_protobuf(scope: Scope) -> Outcome {
     answer.has_status(200)?;
     same("type", PROTOBUF, answer.header("content-type"))?;
     is_protobuf(&answer, b"ConfigMap")?;
-    // A failure comes in what was accepted.
+    // A failure is encoded in the accepted media type.
     let request = Request::get(scope.object_path("configmaps", "b")).accept(PROTOBUF);
     let answer = scope.client.execute(request).await?;
     answer.has_status(404)?;
@@ -223,7 +223,7 @@ async fn partial_object_metadata_must_match_object_or_list(scope: Scope) -> Outc
     Ok(())
 }
 
-/// For people: asked for, or by the agents of people.
+/// Pretty-printed JSON: on request, or for browsers and command-line tools.
 async fn json_is_pretty_for_pretty_param_and_browsers(scope: Scope) -> Outcome {
     scope.make("configmaps", "a").await?;
     let path = scope.object_path("configmaps", "a");

@@ -1,4 +1,4 @@
-//! Revisions, and writes that write nothing (CONC §1).
+//! resourceVersions, and writes without a change (CONC §1).
 
 use crate::check::checks;
 use crate::failure::{ensure, same, same_json};
@@ -119,7 +119,7 @@ async fn patch_without_effect_keeps_resource_version(scope: Scope) -> Outcome {
     Ok(())
 }
 
-/// What a client may send and the server does not read.
+/// Fields that a client may send and that the server ignores.
 fn with_changed_server_fields() -> [(&'static str, Value); 4] {
     [
         ("generation", json!(7)),

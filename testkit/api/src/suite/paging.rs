@@ -1,4 +1,4 @@
-//! Pages of lists (CONC §3.4).
+//! Pagination of lists (CONC §3.4).
 
 use crate::check::checks;
 use crate::client::query;
@@ -40,7 +40,7 @@ async fn list_pages_show_one_snapshot(scope: Scope) -> Outcome {
     let first = scope.list(&[("limit", "2")]).await?;
     has_names(&first, &["a", "b"])?;
     same("remaining", &Some(3), &remaining(&first))?;
-    // Changes on both sides of the page do not show.
+    // Changes before and after the position of the page are not visible.
     scope.make("configmaps", "c2").await?;
     scope
         .client
@@ -187,7 +187,7 @@ async fn continue_token_is_returned_before_selector_is_applied(scope: Scope) -> 
     same("revision", &revision(&list)?, &revision(&rest)?)
 }
 
-/// Tokens as clients should not make them; each breaks one rule.
+/// Invalid continue tokens; each breaks one rule.
 const BAD_TOKENS: &[(&str, &str)] = &[
     ("%", "illegal base64 data at input byte 0"),
     (
@@ -294,7 +294,7 @@ async fn list_by_name_has_at_most_one_item(scope: Scope) -> Outcome {
     has_names(&list, &[])
 }
 
-/// A token names a key, not an object: it works when that object is gone.
+/// A continue token names a key, not an object: it works when the object is deleted.
 async fn continue_token_works_after_its_object_is_deleted(scope: Scope) -> Outcome {
     make_five(&scope).await?;
     let first = scope.list(&[("limit", "2")]).await?;

@@ -1,4 +1,4 @@
-//! Patches and concurrency (CONC §2.4).
+//! Patches and optimistic concurrency (CONC §2.4).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};

@@ -171,7 +171,7 @@ async fn unsupported_method_gets_405(scope: Scope) -> Outcome {
         (Method::POST, &one),
         (Method::OPTIONS, &one),
         (Method::TRACE, &one),
-        // Nobody deletes all namespaces at once.
+        // deletecollection of namespaces is not supported.
         (Method::DELETE, "/api/v1/namespaces"),
         (Method::POST, "/api/v1/watch/configmaps"),
         (Method::DELETE, "/api/v1"),
@@ -240,7 +240,7 @@ async fn unknown_query_parameters_are_ignored(scope: Scope) -> Outcome {
     Ok(())
 }
 
-/// Parameter, its value, and what is wrong with it.
+/// Parameter, its value, and the error.
 const BAD_NUMBERS: &[(&str, &str, &str)] = &[
     ("limit", "abc", "invalid syntax"),
     ("limit", "", "invalid syntax"),

@@ -1,4 +1,4 @@
-//! Pods are held to what the labels of their namespace say.
+//! Pod Security admission by the labels of the namespace.
 
 use crate::check::checks;
 use crate::failure::RowFailures;

@@ -21,7 +21,7 @@ checks! { pods:
     [] pod_is_bound_by_bindings_collection [Pods],
 }
 
-/// As far as no node has to be asked.
+/// Connect requests up to the point where a kubelet would be needed.
 async fn pod_connect_without_node_is_rejected(scope: Scope) -> Outcome {
     scope.create("pods", &sample("pods", "a")).await?;
     let two = json!([{"name": "x", "image": "i"}, {"name": "y", "image": "i"}]);
@@ -62,7 +62,7 @@ async fn pod_connect_without_node_is_rejected(scope: Scope) -> Outcome {
     scope.client.delete(&path).await?.has_status(405)
 }
 
-/// By a collection of bindings, of which nothing is kept.
+/// A POST to the collection of bindings, which are not stored.
 async fn pod_is_bound_by_bindings_collection(scope: Scope) -> Outcome {
     scope.create("pods", &sample("pods", "a")).await?;
     let path = format!("/api/v1/namespaces/{}/bindings", scope.namespace);
@@ -125,7 +125,7 @@ fn second_of_day(time: &str) -> Outcome<i64> {
     }
 }
 
-/// How many seconds from now an object will be gone; midnight does not matter.
+/// Seconds until the end of the grace period of an object; handles midnight.
 fn seconds_left(scope: &Scope, object: &Value) -> Outcome<i64> {
     const DAY: i64 = 24 * 3600;
     let end = second_of_day(text_at(object, "/metadata/deletionTimestamp")?)?;
@@ -143,7 +143,7 @@ async fn scheduled_pod_gets_grace_period(scope: Scope) -> Outcome {
     same_json("generation", &json!(2), &meta["generation"])?;
     let left = seconds_left(&scope, &dying)?;
     ensure!((25..=31).contains(&left), "{left} s left: {dying}");
-    // Neither more time nor the same again.
+    // A longer or equal grace period has no effect.
     for seconds in [60, 30] {
         let again = delete_with_grace(&scope, "a", seconds).await?;
         same_json("unchanged", &dying, &again)?;

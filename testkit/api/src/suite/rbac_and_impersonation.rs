@@ -1,4 +1,4 @@
-//! Who may do what: roles, impersonation, reviews (EXT §5).
+//! Authorization: RBAC roles, impersonation, access reviews (EXT §5).
 
 use super::service_account_tokens::token;
 use crate::check::checks;
@@ -51,7 +51,7 @@ fn forbidden(message: &str, details: Value) -> Value {
     status::failure(403, "Forbidden", message, Some(details))
 }
 
-/// A role in the namespace of the check, and a user who has it.
+/// A role in the namespace of the check, and a user bound to it.
 async fn grant(scope: &Scope, name: &str, rules: Value) -> Outcome<String> {
     let role = json!({
         "kind": "Role", "apiVersion": "rbac.authorization.k8s.io/v1",
@@ -73,7 +73,7 @@ async fn bind(scope: &Scope, name: &str, kind: &str, role: &str, user: &str) -> 
     scope.create("rolebindings", &binding).await.map(drop)
 }
 
-/// A role takes a moment to be known: waits until a user may do something.
+/// A role takes a moment to take effect: waits until a user may send a request.
 async fn wait_until_allowed(scope: &Scope, path: &str, user: &str) -> Outcome {
     scope
         .wait_until("the role", || async {
@@ -263,7 +263,7 @@ async fn impersonation_requires_the_impersonate_verb(scope: Scope) -> Outcome {
          \"configmaps\" in API group \"\" in the namespace \"{ns}\""
     );
     answer.expect_failure(&forbidden(&message, json!({"kind": "configmaps"})))?;
-    // With the right to act as ann, it is ann who may not.
+    // The request is authorized as the impersonated user ann, who lacks the permission.
     let (role, ann) = (scope.unique_name("acts"), scope.unique_name("ann"));
     let rules = json!([{"apiGroups": [""], "resources": ["users"], "resourceNames": [ann], "verbs": ["impersonate"]}]);
     cluster_role(
@@ -440,7 +440,7 @@ async fn creating_role_beyond_own_permissions_is_forbidden(scope: Scope) -> Outc
     refused.expect_failure(&forbidden(&message, details))?;
     let own = post_by(&scope, &at, &role("own", "pods", json!(["get"])), &user).await?;
     own.has_status(201)?;
-    // Nor by changing what is there.
+    // An update must not escalate either.
     let put = Request::new(Method::PUT, scope.object_path("roles", "own")).json(&role(
         "own",
         "pods",
@@ -451,7 +451,7 @@ async fn creating_role_beyond_own_permissions_is_forbidden(scope: Scope) -> Outc
         .execute(request_as(put, &user))
         .await?
         .has_status(403)?;
-    // Finalizers are for collectors, who need not have what the role allows.
+    // The garbage collector may change finalizers without the permissions of the role.
     let big = scope
         .create("roles", &role("big", "secrets", json!(["*"])))
         .await?;

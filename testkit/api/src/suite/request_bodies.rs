@@ -1,4 +1,4 @@
-//! Bodies that cannot be read (WIRE §3.1, WIRE §3.6).
+//! Bodies that cannot be decoded (WIRE §3.1, WIRE §3.6).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -77,7 +77,7 @@ async fn malformed_json_body_gets_400_with_parse_error(scope: Scope) -> Outcome 
 
 const SCHEME: &str = "in scheme \"pkg/runtime/scheme.go:111\"";
 
-/// Kind and apiVersion of the body; what is said about them.
+/// Kind and apiVersion of the body; the error message.
 const TYPES: &[(&str, &str, &str)] = &[
     (
         "Pod",
@@ -309,7 +309,7 @@ async fn invalid_write_options_are_rejected(scope: Scope) -> Outcome {
 
 const BODY_BYTES_MAX: usize = 3 * 1024 * 1024;
 
-/// A config map of exactly so many bytes.
+/// A config map of exactly this number of bytes.
 fn body_of(bytes: usize) -> String {
     let (start, end) = (r#"{"metadata":{"name":"a"},"data":{"k":""#, r#""}}"#);
     let filling = "x".repeat(bytes - start.len() - end.len());
@@ -326,7 +326,7 @@ async fn body_is_limited_to_3_mib(scope: Scope) -> Outcome {
     ))
 }
 
-/// Read, but then it is more than a config map may hold.
+/// The body is decoded, but exceeds the size limit of a config map.
 async fn body_of_exactly_3_mib_is_decoded(scope: Scope) -> Outcome {
     let answer = post_json(&scope, &body_of(BODY_BYTES_MAX)).await?;
     let text = "Too long: may not be more than 1048576 bytes";

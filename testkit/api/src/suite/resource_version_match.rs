@@ -1,5 +1,5 @@
-//! Every cell of the list matrix (CONC §3.2): resourceVersion, resourceVersionMatch, and
-//! whether there is a limit or a token.
+//! Every cell of the list matrix (CONC §3.2): resourceVersion, resourceVersionMatch, and whether
+//! there is a limit or a token.
 
 use crate::check::checks;
 use crate::client::query;
@@ -43,8 +43,8 @@ const CONC_F5: Cause<'_> = (
     "Forbidden: sendInitialEvents is forbidden for list",
 );
 
-/// What a cell promises. The collection has five objects; N is the revision of the
-/// third, the token's page begins behind the second.
+/// The expected result of a cell. The collection has five objects; N is the revision of the third,
+/// the page of the token begins after the second.
 #[derive(Clone, Copy, Debug)]
 enum ExpectedList {
     /// All five, at the newest state.
@@ -181,7 +181,7 @@ const UNCACHED: &[Row] = &[
     ),
 ];
 
-/// What the cells are about.
+/// The collection that the cells list.
 struct ListFixture {
     path: String,
     third: u64,
@@ -298,7 +298,7 @@ fn check_response(ground: &ListFixture, answer: &ApiResponse, cell: ExpectedList
     }
 }
 
-/// Either value is refused in every cell, along with what else is wrong there.
+/// Either value is rejected in every cell, along with the other errors of the cell.
 async fn list_with_send_initial_events_is_rejected_in_every_cell(scope: Scope) -> Outcome {
     let ground = prepare(&scope, "configmaps").await?;
     let mut results = RowFailures::default();

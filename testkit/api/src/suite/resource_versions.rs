@@ -1,4 +1,4 @@
-//! Reading at revisions: malformed ones, and those that are not there yet (CONC §1.2, CONC §3.1).
+//! Reads at resourceVersions: malformed ones, and future ones (CONC §1.2, CONC §3.1).
 
 use crate::check::checks;
 use crate::client::query;
@@ -28,7 +28,7 @@ checks! { resource_versions:
 
 const MALFORMED: &[&str] = &["abc", "-1", "18446744073709551616"];
 
-/// How long the server waits for a revision, and how exactly that is meant.
+/// How long the server waits for a future revision, with tolerance.
 const WAIT: std::ops::Range<Duration> = Duration::from_millis(2500)..Duration::from_secs(8);
 
 async fn list_at_malformed_resource_version_is_rejected(scope: Scope) -> Outcome {
@@ -95,7 +95,7 @@ async fn watch_from_malformed_resource_version_is_rejected(scope: Scope) -> Outc
     rows.outcome()
 }
 
-/// Asks, and says how long the answer took.
+/// Sends a request and returns the duration.
 async fn timed(scope: &Scope, path: &str) -> Outcome<(ApiResponse, Duration)> {
     let start = scope.monotonic_now();
     let answer = scope.client.get(path).await?;
@@ -120,7 +120,7 @@ fn did_not_wait(answer: &ApiResponse, took: Duration) -> Outcome {
     Ok(())
 }
 
-/// Which revision the server says is the newest: others write too.
+/// The newest revision according to the message: other clients write, too.
 pub(super) fn current_in(message: &str) -> Outcome<u64> {
     let number = message.rsplit_once("current: ").map(|(_, number)| number);
     let number = number.and_then(|number| number.parse().ok());
@@ -200,7 +200,7 @@ async fn exact_list_by_name_at_future_revision_fails_at_once(scope: Scope) -> Ou
     did_not_wait(&answer, took)
 }
 
-/// Writes until the store is at `revision`. Others may help.
+/// Writes until the store is at `revision`. Other clients may write, too.
 pub(super) async fn write_until(scope: &Scope, goal: u64) -> Outcome {
     let mut object = scope.get("configmaps", "a").await?;
     let mut number = 0;

@@ -1,4 +1,4 @@
-//! Selectors (CONC §3.5).
+//! Label and field selectors (CONC §3.5).
 
 use crate::check::checks;
 use crate::client::query;
@@ -196,8 +196,8 @@ async fn watch_with_malformed_selector_is_rejected(scope: Scope) -> Outcome {
     are_refused(&scope, "&watch=true", "fieldSelector", BAD_FIELDS).await
 }
 
-/// The kinds that know more than name and namespace: path, fields, whether
-/// `metadata.namespace` is among them, and what they say to any other (`F`).
+/// The kinds with more selectable fields than name and namespace: path, fields, whether
+/// `metadata.namespace` is among them, and the error for any other field (`F`).
 const OWN_FIELDS: &[(&str, &[&str], bool, &str)] = &[
     (
         "/api/v1/pods",

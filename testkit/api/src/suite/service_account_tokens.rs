@@ -1,4 +1,4 @@
-//! Tokens of service accounts (EXT §5.1).
+//! Service account tokens (EXT §5.1).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -151,7 +151,7 @@ async fn service_account_token_authenticates_as_its_account(scope: Scope) -> Out
         .as_str()
         .unwrap_or_default();
     ensure!(id.starts_with("JTI="), "no id: {user}");
-    // For somebody else, or changed by a letter, it is nothing.
+    // A token for another audience, or with one changed letter, is rejected.
     let path = format!("/api/v1/namespaces/{ns}/serviceaccounts/robot/token");
     let other = scope
         .client
@@ -163,7 +163,7 @@ async fn service_account_token_authenticates_as_its_account(scope: Scope) -> Out
     authenticated_user(&scope, &format!("{plain}x"))
         .await?
         .has_status(401)?;
-    // What it is bound to goes away, and so does the account.
+    // The token becomes invalid when its bound object or its service account is deleted.
     scope.make("secrets", "s").await?;
     let spec =
         json!({"spec": {"boundObjectRef": {"kind": "Secret", "apiVersion": "v1", "name": "s"}}});
@@ -186,12 +186,12 @@ async fn service_account_token_authenticates_as_its_account(scope: Scope) -> Out
         .await?
         .expect_json(200)?;
     wait_until_rejected(&scope, &plain).await?;
-    // Another account of the same name is another account.
+    // A recreated service account of this name does not revive the token.
     token(&scope, "robot").await?;
     authenticated_user(&scope, &plain).await?.has_status(401)
 }
 
-/// The path that makes tokens of the account `robot`, which is there.
+/// The token subresource of the service account `robot`, which exists.
 async fn robot(scope: &Scope) -> Outcome<String> {
     token(scope, "robot").await?;
     let ns = &scope.namespace;
@@ -248,7 +248,7 @@ async fn review(scope: &Scope, token: &str) -> Outcome<Value> {
     Ok(found["status"].take())
 }
 
-/// Why a token is not believed, when it no longer is.
+/// Waits until a token review reports the given error.
 async fn wait_until_reviewed_as(scope: &Scope, token: &str, reason: &str) -> Outcome {
     let expected = json!({"user": {}, "error": format!("[invalid bearer token, {reason}]")});
     let told = scope
@@ -269,7 +269,7 @@ async fn invalid_bearer_token_gets_401_on_public_paths(scope: Scope) -> Outcome 
         "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
         "message": "Unauthorized", "reason": "Unauthorized", "code": 401,
     });
-    // Also where those who bring nothing are welcome.
+    // Also at endpoints that allow anonymous requests.
     for path in ["/api", "/version", "/healthz", "/api/v1/pods"] {
         let bad = Request::get(path).header("authorization", "Bearer nonsense");
         scope.client.execute(bad).await?.expect_failure(&exact)?;
@@ -284,7 +284,7 @@ async fn token_bound_to_pod_is_invalid_after_pod_deletion(scope: Scope) -> Outco
     let bound = issue(&scope, &path, bound_to("Pod", "p")).await?;
     let plain = issue(&scope, &path, json!({})).await?;
     authenticated_user(&scope, &bound).await?.has_status(201)?;
-    // A pod that is about to go may still say goodbye.
+    // The token of a terminating pod stays valid.
     let at = scope.object_path("pods", "p");
     let going = scope.client.delete(&at).await?.expect_json(200)?;
     ensure!(
@@ -299,7 +299,7 @@ async fn token_bound_to_pod_is_invalid_after_pod_deletion(scope: Scope) -> Outco
         .expect_json(200)?;
     wait_until_rejected(&scope, &bound).await?;
     wait_until_reviewed_as(&scope, &bound, "service account token has been invalidated").await?;
-    // Another pod of the same name is another pod.
+    // A recreated pod of this name does not revive the token.
     let second = pod(&scope, "p", "nowhere").await?;
     let uid = |pod: &Value| {
         pod["metadata"]["uid"]
@@ -406,7 +406,7 @@ async fn bound_token_claims_name_pod_and_node(scope: Scope) -> Outcome {
         &Value::Null,
         &told["kubernetes.io"]["warnafter"],
     )?;
-    // And so does a review; the node of a pod may be gone.
+    // A token review returns them, too; the node of the pod may not exist.
     let found = review(&scope, &placed).await?;
     let id = format!(
         "JTI={}",
@@ -527,7 +527,7 @@ async fn token_request_body_is_decoded_and_validated(scope: Scope) -> Outcome {
     rows.outcome()
 }
 
-/// What those learn who review tokens for others. Clients learn nothing but 401.
+/// Errors that a TokenReview reports. The holder of the token gets only 401.
 async fn token_review_rejects_forged_tokens(scope: Scope) -> Outcome {
     let good = token(&scope, "robot").await?;
     let parts: Vec<&str> = good.split('.').collect();

@@ -1,4 +1,4 @@
-//! A watcher that does not keep up (CONC §4.4).
+//! A slow watcher (CONC §4.4).
 
 use crate::check::checks;
 use crate::failure::{ensure, same};
@@ -21,7 +21,7 @@ async fn slow_watcher_is_disconnected_and_can_resume(scope: Scope) -> Outcome {
     let mut watch = watch_from(&scope.with_small_buffer_client(), from).await?;
     let written = churn(&scope).await?;
     let mut seen = Vec::new();
-    // Again and again from the last revision seen, until nothing is missing.
+    // Reopens the watch at the last seen revision until no event is missing.
     for attempt in 0.. {
         read(&mut watch, &mut seen, written.len()).await?;
         if seen.len() == written.len() {
@@ -43,7 +43,7 @@ async fn watch_from(scope: &Scope, from: u64) -> Outcome<WatchStream> {
     scope.watch(&[("resourceVersion", &text)]).await
 }
 
-/// Reads what there is up to the end, or up to the last write. An ERROR is not allowed.
+/// Reads the available events up to the end, or up to the last write. An ERROR event is a failure.
 async fn read(watch: &mut WatchStream, seen: &mut Vec<u64>, all: usize) -> Outcome {
     while seen.len() < all {
         match watch.next(Duration::from_secs(20)).await {
@@ -55,7 +55,7 @@ async fn read(watch: &mut WatchStream, seen: &mut Vec<u64>, all: usize) -> Outco
     Ok(())
 }
 
-/// Changes one object many times, and says which revisions that made.
+/// Changes one object many times, and returns the revisions.
 async fn churn(scope: &Scope) -> Outcome<Vec<u64>> {
     let mut object = scope.get("configmaps", "a").await?;
     let mut written = Vec::new();

@@ -1,4 +1,4 @@
-//! Custom resources by their schemas: what is dropped, filled in and refused.
+//! Custom resources and their structural schemas: pruning, defaulting and validation.
 
 use crate::check::checks;
 use crate::crds::CrdFixture;

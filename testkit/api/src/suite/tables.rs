@@ -1,4 +1,4 @@
-//! Objects as rows: the cells that people read (WIRE §5).
+//! Tables: the cells of objects for people (WIRE §5).
 
 use crate::check::checks;
 use crate::client::query;
@@ -22,8 +22,8 @@ checks! { tables:
 
 const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
 
-/// Objects, and the cells that kube-apiserver v1.36.4 makes of them. What depends on
-/// the time or on chance is `null`.
+/// Objects, and the cells that kube-apiserver v1.36.4 returns for them. Cells that depend on time
+/// or chance are `null`.
 const RECORDED: &str = include_str!(concat!(
     env!("CARGO_MANIFEST_DIR"),
     "/../../recordings/tables/cells.json"
@@ -134,7 +134,7 @@ async fn table_in_protobuf_is_not_acceptable(scope: Scope) -> Outcome {
         .execute(Request::get(&path).accept(&only))
         .await?;
     answer.has_status(406)?;
-    // As kubectl asks.
+    // The Accept header of kubectl.
     let both = format!("{only},{TABLE},application/json");
     let answer = scope
         .client
@@ -195,7 +195,7 @@ async fn writes_return_table_on_request(scope: Scope) -> Outcome {
     let table = answer.expect_json(201)?;
     same_json("kind", &json!("Table"), &table["kind"])?;
     same_json("name", &json!("a"), &table["rows"][0]["cells"][0])?;
-    // What is gone is no row.
+    // The response to a delete has no row.
     let request = Request::new(http::Method::DELETE, scope.object_path("configmaps", "a"));
     let answer = scope.client.execute(request.accept(TABLE)).await?;
     same_json("gone", &json!("Status"), &answer.expect_json(200)?["kind"])

@@ -1,4 +1,4 @@
-//! Update (CONC §2.1 to CONC §2.3).
+//! Checks of update (CONC §2.1 to CONC §2.3).
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -76,7 +76,7 @@ async fn update_with_stale_resource_version_gets_409(scope: Scope) -> Outcome {
     for body in [
         with(&old, "/data/k", "stale"),
         with(&new, "/metadata/resourceVersion", future),
-        // Not even an update that would change nothing.
+        // Not even an update without a change.
         with(
             &new,
             "/metadata/resourceVersion",
@@ -198,8 +198,8 @@ async fn put_with_uid_of_missing_object_gets_409(scope: Scope) -> Outcome {
     answer.expect_failure(&status::uid_changed(kind("roles"), place, [OTHER_UID, ""]))
 }
 
-/// Several clients count in one object. Whoever loses a race begins again, so every
-/// count must arrive.
+/// Several clients increment a counter in one object and retry conflicts, so no increment may be
+/// lost.
 async fn concurrent_updates_lose_no_write(scope: Scope) -> Outcome {
     const CLIENTS: usize = 6;
     const COUNTS: usize = 8;

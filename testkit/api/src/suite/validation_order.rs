@@ -1,5 +1,4 @@
-//! What is wrong in two ways is refused for one of them: in which order requests are
-//! judged, and which words of a request are not heeded at all.
+//! Precedence of errors in requests with two errors, and parameters of a request that are ignored.
 
 use crate::check::checks;
 use crate::failure::{RowFailures, ensure, same, same_json};
@@ -91,7 +90,7 @@ async fn apply_that_creates_parses_resource_version(scope: Scope) -> Outcome {
     let answer = apply(&scope, &path, &config("x")).await?;
     answer.expect_failure(&status::revision_malformed_in_body("x"))?;
     apply(&scope, &path, &config("5")).await?.has_status(201)?;
-    // Once it is there, zero is as good as nothing, which is not enough for a lease.
+    // Of an existing object, zero equals an omitted value, which is invalid for a lease.
     let answer = apply(&scope, &path, &config("0")).await?;
     answer.expect_failure(&status::revision_required(kind("leases"), "a"))
 }
@@ -191,7 +190,7 @@ async fn list_options_are_validated_before_field_selector(scope: Scope) -> Outco
     let path = format!("{at}?resourceVersionMatch=Exact&fieldSelector=no.such%3Dx");
     let answer = scope.client.get(&path).await?;
     answer.expect_failure(&status::list_options(&[cause]))?;
-    // But what cannot be read at all comes first.
+    // An undecodable value is reported first.
     let path = format!("{at}?resourceVersionMatch=Exact&labelSelector=%21%21");
     scope.client.get(&path).await?.has_status(400)
 }

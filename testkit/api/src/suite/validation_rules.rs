@@ -1,4 +1,4 @@
-//! `x-kubernetes-validations`: what rules are taken, and what they refuse.
+//! `x-kubernetes-validations`: accepted rules, and their violations.
 
 use crate::check::checks;
 use crate::crds::CrdFixture;
@@ -45,7 +45,7 @@ async fn skipped_validation_rules_are_reported(scope: Scope) -> Outcome {
                 ),
             ],
         ),
-        // What is only too large keeps no rule from being run.
+        // A value that is only too large does not prevent the evaluation of the rules.
         (
             json!({"it": "x", "n": 6}),
             &[
@@ -252,7 +252,7 @@ async fn transition_rules_need_an_old_value(scope: Scope) -> Outcome {
     answer.expect_failure(&status::invalid("Thing", &defined.group, "a", &causes))?;
     let changed = with(&with(&made, "/spec/first", 9), "/spec/other", 1);
     scope.client.put(&one, &changed).await?.has_status(200)?;
-    // What was not there has no old value.
+    // An added value has no old value.
     let body = defined.with("b", json!({}));
     let made = scope
         .client
@@ -418,7 +418,7 @@ async fn validation_rules_over_cost_limit_are_rejected(scope: Scope) -> Outcome 
         &expected,
         &definition_refused(&scope, &spec).await?,
     )?;
-    // How much too much is told, and what bounds it helps.
+    // The cost excess is in the message, and a bound on the list size fixes it.
     let list = |most: u64| {
         json!({"type": "object", "properties": {
             "list": {"type": "array", "maxItems": most, "items": {"type": "string", "maxLength": 10}}},
@@ -656,7 +656,7 @@ fn probed() -> Value {
     })
 }
 
-/// Expressions and what they come to, as the tests of the crate of rules have them.
+/// Expressions and their results, from the tests of `optik-cel`.
 fn cases() -> Vec<(&'static str, String)> {
     let lines: Vec<&str> = CASES.lines().collect();
     let pairs = lines.chunks_exact(2);

@@ -1,4 +1,4 @@
-//! Watches: what they deliver (CONC §4.1, CONC §4.2).
+//! Watches: the delivered events (CONC §4.1, CONC §4.2).
 
 use crate::check::checks;
 use crate::client::query;
@@ -174,7 +174,7 @@ async fn watch_selector_maps_changes_to_added_and_deleted(scope: Scope) -> Outco
     let mut watch = watch_labelled(&scope).await?;
     let outside = relabel(&scope, &inside, "out").await?;
     let event = watch.expect_summary("DELETED a").await?;
-    // The object as it was, at the revision of the change.
+    // The object before the change, at the revision of the change.
     let now = revision(&outside)?.to_string();
     let expected = with(&inside, "/metadata/resourceVersion", now);
     same_json("left", &expected, &event.object)?;
@@ -278,7 +278,7 @@ async fn watch_with_negative_timeout_ends_at_once(scope: Scope) -> Outcome {
     }
 }
 
-/// Zero means the default, and `timeout` is for other requests.
+/// Zero means the default, and `timeout` applies to other requests only.
 async fn watch_without_timeout_stays_open(scope: Scope) -> Outcome {
     let now = scope.now().await?.to_string();
     for more in [("timeoutSeconds", "0"), ("timeout", "1s")] {
@@ -440,7 +440,7 @@ async fn deprecated_watch_paths_apply_selectors(scope: Scope) -> Outcome {
     }
     watch.expect_summary("ADDED a").await?;
     watch.expect_summary("DELETED a").await?;
-    // Fields may name the same object, and no other.
+    // A field selector may name this object, and no other.
     let path = format!("{base}?fieldSelector=metadata.name%3Da");
     scope
         .client
@@ -456,7 +456,7 @@ async fn deprecated_watch_paths_apply_selectors(scope: Scope) -> Outcome {
         let expected = "fieldSelector metadata.name doesn't match requested name";
         answer.expect_failure(&status::bad_request(expected))?;
     }
-    // Who also asks by the query is judged as everybody who does.
+    // A watch requested by query is validated like any watch.
     let path = format!("{base}?watch=true&sendInitialEvents=true");
     let answer = scope.client.get(&path).await?.expect_json(422)?;
     let cause = text_at(&answer, "/details/causes/0/field")?;
@@ -482,7 +482,7 @@ async fn uncached_resource_can_be_watched(scope: Scope) -> Outcome {
         .expect_json(200)?;
     let deleted = watch.expect("DELETED").await?;
     ensure!(deleted.revision()? > revision(&changed)?, "an old revision");
-    // Nothing else comes: no bookmarks, no errors.
+    // No bookmarks and no errors follow.
     match watch.next(Duration::from_millis(300)).await {
         NextEvent::Silence => Ok(()),
         other => Err(watch.instead_of("silence", &other)),

@@ -1,4 +1,4 @@
-//! Streaming lists (CONC §5).
+//! Streaming lists: `sendInitialEvents` (CONC §5).
 
 use crate::check::checks;
 use crate::client::query;

@@ -1,4 +1,4 @@
-//! How watches go over the wire (CONC §4.4).
+//! Transport of watches (CONC §4.4).
 
 use crate::check::checks;
 use crate::client::query;

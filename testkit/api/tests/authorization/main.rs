@@ -1,5 +1,5 @@
-//! Nothing happens, and nothing is shown, that the one right of a user does not allow:
-//! whatever is asked, and however it is asked. See `optik_api_testkit::oracle`.
+//! No request changes or returns anything that the one permission of its user does not allow. See
+//! `optik_api_testkit::oracle`.
 
 mod verifier;
 
@@ -11,7 +11,7 @@ use optik_server_testkit::{TestEngine, TestServer};
 use std::collections::BTreeSet;
 use verifier::PermissionVerifier;
 
-/// Which kinds are asked about together: they share a server.
+/// The resources that are tested together: they share a server.
 const RESOURCE_GROUPS: [&[&str]; 5] = [
     &["configmaps", "secrets", "widgets"],
     &["pods"],
@@ -34,7 +34,7 @@ async fn start() -> (TestServer, Client) {
     (server, client)
 }
 
-/// By these nothing can be done at all.
+/// Permissions that allow nothing.
 const USELESS_PERMISSIONS: [&str; 10] = [
     // A name is not known before there is an object, or of a collection.
     "oracle-create-secrets-object",
@@ -45,7 +45,7 @@ const USELESS_PERMISSIONS: [&str; 10] = [
     "oracle-deletecollection-namespaces-everywhere",
     "oracle-get-namespaces-finalize-everywhere",
     "oracle-patch-namespaces-finalize-everywhere",
-    // It takes the right to give away the role that is bound.
+    // Binding a role needs the permission to grant it.
     "oracle-create-rolebindings-namespace",
     "oracle-update-rolebindings-namespace",
     "oracle-patch-rolebindings-namespace",
@@ -65,7 +65,7 @@ async fn verify_single_permissions(plurals: &[&str]) {
             useless.insert(right.user());
         }
     }
-    // A judge that never sees anything allowed would see nothing forbidden either.
+    // An oracle that observes no allowed effect would detect no violation either.
     let unexpected: Vec<_> = useless
         .iter()
         .filter(|user| !USELESS_PERMISSIONS.contains(&user.as_str()))
@@ -94,7 +94,7 @@ async fn single_permission_on_services_events_and_crds() {
     verify_single_permissions(RESOURCE_GROUPS[3]).await;
 }
 
-/// Of these nothing is kept, and each has a verb or two.
+/// Virtual resources are not stored, and support one or two verbs.
 #[tokio::test(flavor = "multi_thread")]
 async fn single_permission_on_virtual_resources() {
     let (server, client) = start().await;
@@ -141,14 +141,14 @@ fn shape(sent: &OracleRequest) -> Option<PathShape> {
     }
 }
 
-/// Whoever adds a shape of a path adds requests of that shape, with every method.
+/// A new path shape automatically gets requests with every method.
 #[test]
 fn every_path_shape_is_requested_with_every_method() {
     let all: BTreeSet<(PathShape, &str)> = PathShape::all()
         .flat_map(|shape| METHODS.map(|method| (shape, method)))
         .collect();
     assert_eq!(all.len(), 240);
-    // What follows a part of a namespace is a resource inside it.
+    // The segment after the name of a namespace is a resource in it.
     let exists = |plural: &str, shape: PathShape| {
         plural != "namespaces"
             || (shape.scope, shape.depth) != (PathScope::Cluster, PathDepth::Subpath)
@@ -168,7 +168,7 @@ fn every_path_shape_is_requested_with_every_method() {
     }
 }
 
-/// Discovery, health and the version are for everybody who proved who they are.
+/// Discovery, health and version are open to every authenticated user.
 fn is_public(path: &str) -> bool {
     let pages = ["/api", "/apis", "/version", "/healthz", "/livez", "/readyz"];
     let below = ["/api/", "/apis/", "/openapi/"];
@@ -181,7 +181,7 @@ async fn single_permission_on_non_resource_urls() {
     let (server, client) = start().await;
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     let mut users = Vec::new();
-    // Who has which right matters less than what is asked for.
+    // The permissions matter less here than the requests.
     let rights =
         oracle::non_resource_requests().filter(|sent| matches!(sent.method, "GET" | "POST"));
     for (at, sent) in rights.enumerate() {
@@ -220,7 +220,7 @@ async fn single_permission_on_non_resource_urls() {
     server.stop().await;
 }
 
-/// The method is what the request line says, also where somebody may do everything.
+/// The method of the request line applies, also for users with all permissions.
 #[tokio::test(flavor = "multi_thread")]
 async fn method_override_headers_are_ignored() {
     let (server, client) = start().await;

@@ -1,4 +1,4 @@
-//! Who compares what happened with what was allowed.
+//! The verifier compares observed effects with allowed effects.
 
 use optik_api_testkit::Client;
 use optik_api_testkit::oracle::{
@@ -9,7 +9,7 @@ use optik_store::{Key, KeyRange, LeaseId, Op, Origin, Put, Revision, Snapshot, S
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A transaction takes no more.
+/// The operation limit of a transaction.
 const OPERATIONS_MAX: usize = 100;
 const ALL: &str = "/registry/";
 const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
@@ -18,7 +18,7 @@ const POLL_ATTEMPTS_MAX: usize = 20_000;
 
 pub(crate) struct PermissionVerifier<'a> {
     store: &'a Store,
-    /// What the store holds before each request.
+    /// The content of the store before each request.
     before: BTreeMap<Key, bytes::Bytes>,
     revision: Revision,
     /// By resource, namespace and name.
@@ -26,7 +26,7 @@ pub(crate) struct PermissionVerifier<'a> {
     markers: Vec<ObjectMarker>,
 }
 
-/// An object by what shows it.
+/// An object by its marker.
 struct ObjectMarker {
     text: String,
     place: StoredObjectId,
@@ -69,7 +69,8 @@ impl<'a> PermissionVerifier<'a> {
             token: body.contains("\"token\":\"ey"),
             dry: Vec::new(),
         };
-        // What a dry run shows must be what it would change: so it is carried out.
+        // The response to a dry run must be the change it would make, so the request is also sent
+        // without dryRun.
         if let Some(wet) = sent.without_dry_run().filter(|_| !seen.shown.is_empty()) {
             client
                 .execute_until(wet.request(&right.user()), is_event)
@@ -89,7 +90,8 @@ impl<'a> PermissionVerifier<'a> {
         !seen.changes.is_empty() || !seen.shown.is_empty() || seen.token
     }
 
-    /// What its sender could not know, so that nothing but the right can be missing.
+    /// Adds the current state that the sender could not know, so that only the permission can be
+    /// missing.
     fn with_current_state(&self, right: &Permission, sent: &OracleRequest) -> OracleRequest {
         let stored = sent.put_target().and_then(|(namespace, name)| {
             let place = (right.resource.plural, namespace.to_owned(), name.to_owned());
@@ -108,7 +110,7 @@ impl<'a> PermissionVerifier<'a> {
         shown.map(|marker| marker.place.clone()).collect()
     }
 
-    /// What changed, which is undone.
+    /// Reverts the changes of the request and returns them.
     async fn undo_changes(&mut self) -> Vec<ObservedChange> {
         if self.store.snapshot().revision() == self.revision {
             return Vec::new();
@@ -151,8 +153,9 @@ impl<'a> PermissionVerifier<'a> {
 }
 
 impl PermissionVerifier<'_> {
-    /// What the store holds. A definition that is deleted takes its objects with it, and
-    /// some time: all of that comes of the request, and not of the next one.
+    /// The content of the store after all effects of a request. The deletion of a CRD also deletes
+    /// its objects, which takes time: these effects belong to this request, and not to the next
+    /// one.
     async fn settled_state(&self) -> Snapshot {
         let mut pulse = tokio::time::interval(POLL_INTERVAL);
         for _ in 0..POLL_ATTEMPTS_MAX {
@@ -231,7 +234,7 @@ fn component() -> ObjectMarker {
     }
 }
 
-/// The body of the answer; of a watch, what is there already.
+/// The body of the response; of a watch, the initial events.
 async fn body(client: &Client, sent: &OracleRequest, user: &str) -> String {
     let answer = client.execute_until(sent.request(user), is_event).await;
     answer.unwrap().text()

@@ -1,7 +1,7 @@
-//! Many objects go in little time, and nothing is left of them.
+//! Deletion of many objects in a short time, without remains.
 //!
-//! Ten thousand that live for one, and a namespace with five thousand, are measured with
-//! `optik-bench lifecycle-rate`; here are fewer, and there is time for a debug build.
+//! `optik-bench lifecycle-rate` measures ten thousand dependents and a namespace with five thousand
+//! objects; here are fewer, with time limits for a debug build.
 
 use crate::fixture::{LifecycleFixture, config_map_path};
 use optik_api_testkit::bulk_objects::{BulkObjects, KINDS, namespace};
@@ -9,7 +9,7 @@ use optik_platform::{Clock, SystemClock};
 use optik_store::{CompactError, Origin, Put, Txn};
 use std::time::Duration;
 
-/// What five seconds are for the whole on a machine that does nothing else.
+/// Corresponds to five seconds for the full number on an idle machine.
 const COLLECTION_TIME_MAX: Duration = Duration::from_secs(30);
 
 /// More with `OPTIK_TEST_CASES`.
@@ -50,7 +50,7 @@ async fn garbage_collector_deletes_many_dependents_in_time() {
     }
 }
 
-/// How many keys there are. What is in them may change: others write, too.
+/// The number of keys. Their values may change: controllers write, too.
 async fn keys(world: &LifecycleFixture) -> u64 {
     world.server.store.status().await.unwrap().live.keys
 }
@@ -66,7 +66,7 @@ async fn compact(world: &LifecycleFixture) {
     }
 }
 
-/// How much memory the past takes.
+/// The memory of the history.
 async fn history(world: &LifecycleFixture) -> u64 {
     world.server.store.status().await.unwrap().history_bytes
 }
@@ -96,7 +96,7 @@ async fn namespace_controller_deletes_a_full_namespace() {
     compact(&world).await;
     let forgotten = async {
         let mut pulse = tokio::time::interval(Duration::from_millis(10));
-        // What it was, and the note of the compaction.
+        // The memory from before, and the record of the compaction.
         while history(&world).await > past + 1024 {
             pulse.tick().await;
         }

@@ -1,4 +1,4 @@
-//! A server with its controllers, and objects that live for each other.
+//! A server with its controllers, and helpers for objects with owners.
 
 use optik_api_testkit::bulk_objects::BulkObjects;
 use optik_api_testkit::{Client, Target};
@@ -6,7 +6,7 @@ use optik_server_testkit::{TestEngine, TestServer};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Longer than anything takes here, even on a machine that is busy with other things.
+/// Timeout for all waits, also on a busy machine.
 const WAIT_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct LifecycleFixture {
@@ -74,7 +74,7 @@ impl LifecycleFixture {
         answer.expect_json(200).unwrap()
     }
 
-    /// Waits until something is so.
+    /// Waits until a condition holds.
     pub(crate) async fn wait_until(
         &self,
         what: &str,

@@ -1,4 +1,4 @@
-//! Garbage.
+//! Garbage collection by owner references.
 
 use crate::fixture::{LifecycleFixture, config_map_path, maps, owned_by};
 use optik_server_testkit::{TestEngine, TestServer};
@@ -191,7 +191,7 @@ async fn cross_namespace_owner_counts_as_missing() {
     world
         .wait_until("an event", "/api/v1/namespaces/default/events", told)
         .await;
-    // What belongs to no namespace cannot belong to what does, and stays.
+    // A cluster-scoped object cannot have a namespaced owner, and stays.
     let node = json!({"metadata": {"name": "n", "ownerReferences": [owned_by(&owner, false)]}});
     world.make("/api/v1/nodes", &node).await;
     world
@@ -278,7 +278,7 @@ async fn foreground_deletion_ends_when_dependents_drop_the_owner() {
         .await;
 }
 
-/// Makes config maps that name each other in a circle; one names itself.
+/// Creates config maps that own each other in a circle; of length one, it owns itself.
 async fn circle(world: &LifecycleFixture, length: usize) -> Vec<String> {
     let names: Vec<String> = (0..length).map(|at| format!("of-{length}-{at}")).collect();
     let mut made = Vec::new();
@@ -312,7 +312,7 @@ async fn every_owner_reference_cycle_is_deleted() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn foreground_deletion_of_owner_cycle_completes() {
-    // While nobody collects, all of them can be told to wait for the others.
+    // While the garbage collector is down, all of them can be deleted in the foreground.
     let world = LifecycleFixture::with_server(TestServer::start_bare(TestEngine::Memory).await);
     let names = circle(&world, 3).await;
     for name in &names {
@@ -366,7 +366,7 @@ async fn garbage_collector_resumes_after_restart() {
         .delete(&config_map_path("default", "owner"), "Background")
         .await;
     assert_eq!(world.names(&maps("default")).await.len(), 50);
-    // One that ends in the middle, wherever that is, and one that goes on.
+    // The first collector is aborted at any point, the second continues.
     let first = tokio::spawn(collect(&world));
     let begun = |found: Option<&Value>| {
         let items = found.and_then(|list| list["items"].as_array());

@@ -1,5 +1,5 @@
-//! What happens without anybody asking: garbage is collected, namespaces go, and what
-//! every namespace has is there.
+//! Server-side lifecycle without requests: garbage collection, namespace deletion, and the default
+//! objects of namespaces.
 
 mod bulk_deletion;
 mod fixture;

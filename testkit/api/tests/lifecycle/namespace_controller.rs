@@ -1,4 +1,4 @@
-//! Namespaces, and what is in all of them.
+//! The namespace controller, and the default objects of every namespace.
 
 use crate::fixture::{LifecycleFixture, config_map_path, maps};
 use optik_server_testkit::AUTHORITY;
@@ -32,14 +32,13 @@ async fn namespace_deletion_removes_all_content() {
         .expect_json(200)
         .unwrap();
     world.wait_until_gone(&namespace("full")).await;
-    // What it was given is free again.
+    // The cluster IP of the service is free again.
     let address = service["spec"]["clusterIP"].as_str().unwrap();
     let path = format!("/apis/networking.k8s.io/v1/ipaddresses/{address}");
     assert!(world.get(&path).await.is_none());
 }
 
-/// Whoever is still making things when a namespace ends makes them before it is cleared, or
-/// not at all.
+/// A create during namespace termination is stored before the content is deleted, or rejected.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_object_outlives_namespace_deletion() {
     let world = LifecycleFixture::start().await;
@@ -145,7 +144,7 @@ async fn namespace_gets_default_service_account_and_root_ca() {
         world.wait_until("a certificate", &certificate, there).await;
         let object = world.get(&certificate).await.unwrap();
         assert_eq!(object["data"]["ca.crt"], AUTHORITY);
-        // What somebody takes away is put back.
+        // A deleted default object is recreated.
         world
             .client
             .delete(account)

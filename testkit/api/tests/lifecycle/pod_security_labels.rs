@@ -1,4 +1,4 @@
-//! What the labels of a namespace say counts at once, and so do pods that were just made.
+//! Pod Security labels of a namespace, and new pods, are observed immediately.
 
 use crate::fixture::LifecycleFixture;
 use optik_api_testkit::pod_security::{cases, needs_immediate_effect, run_case};

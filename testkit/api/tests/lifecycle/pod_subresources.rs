@@ -1,4 +1,4 @@
-//! Pods that are taken away, looked into, and given more.
+//! Subresources of pods: eviction, ephemeral containers, resize.
 
 use crate::fixture::LifecycleFixture;
 use serde_json::{Value, json};

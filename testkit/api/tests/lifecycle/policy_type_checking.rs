@@ -1,7 +1,7 @@
-//! What policies say of their expressions once somebody has looked at them.
+//! Type checking of ValidatingAdmissionPolicies: the status that the controller writes.
 //!
-//! `typing.json` has policies and what a real controller manager made of them. Names of
-//! types have the moment there at which they were made; here they have none.
+//! `typing.json` has policies and the results of a real kube-controller-manager. Type names in it
+//! contained their creation time; here the time is removed.
 
 use crate::fixture::LifecycleFixture;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-/// The policy, once its status is about what it says now.
+/// The policy, once its status has observed the current generation.
 async fn settled(world: &LifecycleFixture, name: &str, generation: i64) -> Value {
     let path = format!("{POLICIES}/{name}");
     let is_settled = |policy: Option<&Value>| {

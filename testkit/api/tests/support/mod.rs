@@ -1,14 +1,14 @@
-//! A server of a few lines: reads a request, writes what it is told.
+//! A minimal HTTP server: reads a request, writes a scripted response.
 
 use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 
-/// Method, path and body of a request; the bytes of the answer.
+/// Method, path and body of a request; the bytes of the response.
 pub(crate) type Script = dyn Fn(&str, &str, &[u8]) -> Vec<u8> + Send + Sync;
 
-/// Serves until the runtime ends. An answer that begins with `!` is sent without it,
-/// and then the connection is closed. Returns the URL.
+/// Serves until the runtime ends. A response that begins with `!` is sent without it, and then the
+/// connection is closed. Returns the URL.
 pub(crate) async fn serve(script: Arc<Script>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -55,7 +55,7 @@ async fn request(stream: &mut BufReader<TcpStream>) -> Option<(String, String, V
     Some((method, path, body))
 }
 
-/// An answer with a JSON body.
+/// A response with a JSON body.
 pub(crate) fn json(status: u16, body: &str) -> Vec<u8> {
     let length = body.len();
     format!(

@@ -1,5 +1,5 @@
-//! Many clients at once, over HTTP; whatever they saw, one sequence of revisions must
-//! explain it.
+//! Histories over HTTP: many concurrent clients, whose observations one sequence of revisions must
+//! explain.
 
 mod scenario;
 mod servers;

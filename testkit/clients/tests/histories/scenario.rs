@@ -1,4 +1,4 @@
-//! Who is there, in which order they come and go, and what must be true afterwards.
+//! A scenario: the clients, the order in which they start and stop, and the final checks.
 
 use crate::workloads::{CONTENDED_OBJECTS, COUNTERS, contend, count_in, increment};
 use optik_clients_testkit::client::RecordingHttpClient;
@@ -32,7 +32,7 @@ pub(crate) struct HttpScenarioPlan {
 pub(crate) enum ConnectionFaults {
     Whole,
     Cut,
-    /// One line of a watch gets lost.
+    /// One line of a watch is dropped.
     Lossy,
 }
 
@@ -44,7 +44,7 @@ const LAST: &str = "the last";
 /// The client that begins and ends, on a wire of its own.
 const COORDINATOR_CLIENT: u32 = 0;
 
-/// Plays a scene and judges it.
+/// Runs a scenario and validates its history.
 pub(crate) async fn run_scenario(plan: HttpScenarioPlan, servers: Vec<TestServer>) {
     let history = record_history(plan, servers).await;
     let log = require_valid_history(plan.name, &history);
@@ -159,9 +159,9 @@ impl HttpScenarioRun {
         }
     }
 
-    /// Everybody keeps to one server.
+    /// Each client uses one server.
     fn proxy_url(&self, number: u32) -> &str {
-        // Those who count the same are not all at the same server.
+        // Clients of one counter are spread over the servers.
         let at = number as usize / COUNTERS.len() % self.wires.len();
         &self.wires[at].url
     }
@@ -213,7 +213,7 @@ impl HttpScenarioRun {
         }
     }
 
-    /// Comes when all is over, and is told everything.
+    /// A watcher that starts at the end, and must see the whole history.
     fn late_watcher(&self) -> WatcherBehavior {
         let start = self.recorder.history().start.revision;
         WatcherBehavior {
@@ -268,7 +268,7 @@ fn require_valid_history(name: &str, history: &OperationHistory) -> CommitLog {
     })
 }
 
-/// Each increment adds one to what was there, and all that succeeded are in the sum.
+/// Each increment adds one to the previous value, and the sum contains all successful increments.
 fn check_counters(plan: HttpScenarioPlan, history: &OperationHistory, log: &CommitLog) {
     let mut increments = 0;
     for counter in COUNTERS.map(|name| COLLECTION.key(name)) {
@@ -294,7 +294,7 @@ fn count(history: &OperationHistory, wanted: impl Fn(&OperationOutcome) -> bool)
     all.filter(|operation| wanted(&operation.outcome)).count()
 }
 
-/// A test in which nothing happened would pass, too.
+/// Guards against a test without any activity.
 fn assert_enough_happened(plan: HttpScenarioPlan, history: &OperationHistory) {
     use optik_store_testkit::history::{WatchObservation, WatchRecordingEnd};
     let denied = count(history, |outcome| *outcome == OperationOutcome::Denied);

@@ -1,4 +1,4 @@
-//! Who answers.
+//! The servers under test.
 
 use optik_etcd_facade::{Facade, FacadeOptions};
 use optik_server_testkit::{TestEngine, TestServer};
@@ -9,7 +9,7 @@ pub(crate) async fn one(engine: TestEngine) -> Vec<TestServer> {
     vec![TestServer::start_bare(engine).await]
 }
 
-/// Two servers that share an etcd: what one acknowledges, the other must know.
+/// Two servers that share an etcd: a write acknowledged by one must be visible on the other.
 pub(crate) async fn two_on_an_etcd() -> Vec<TestServer> {
     let listener = TcpListener::bind("127.0.0.1:0").await;
     let listener = listener.expect("a free port can be had");

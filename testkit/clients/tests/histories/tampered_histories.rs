@@ -1,4 +1,4 @@
-//! The judge can refuse: a history that was true until somebody changed it.
+//! The validator rejects tampered histories: valid ones with one change.
 
 use crate::scenario::{ConnectionFaults, HttpScenarioPlan, record_history};
 use crate::servers::one;
@@ -22,7 +22,7 @@ fn operation(
     history: &mut OperationHistory,
     wanted: impl Fn(&RecordedOperation) -> bool,
 ) -> Option<&mut RecordedOperation> {
-    // Not among the first: something should have happened before.
+    // Not among the first operations, so that the history has earlier ones.
     history
         .operations
         .iter_mut()
@@ -60,7 +60,7 @@ fn lost_update(history: &mut OperationHistory) {
     }
 }
 
-/// Two writers were told the same revision.
+/// Two writers got one revision.
 fn shared_revision(history: &mut OperationHistory) {
     let written = |operation: &RecordedOperation| {
         matches!(operation.outcome, OperationOutcome::Written { .. })
@@ -72,7 +72,7 @@ fn shared_revision(history: &mut OperationHistory) {
     history.operations.push(copied);
 }
 
-/// A read that shows what had been overwritten before it began.
+/// A read that returns a value overwritten before the read began.
 fn stale_read(history: &mut OperationHistory) {
     let glimpse = |operation: &RecordedOperation| match &operation.outcome {
         OperationOutcome::Glimpsed { items } => items.len() == 1,
@@ -86,7 +86,7 @@ fn stale_read(history: &mut OperationHistory) {
     late.expect("there are many").outcome = early.outcome;
 }
 
-/// A refusal although nobody had touched what was seen.
+/// A conflict although the precondition held.
 fn baseless_refusal(history: &mut OperationHistory) {
     let deletion = |operation: &RecordedOperation| {
         matches!(&operation.request, OperationRequest::Write { changes, .. }

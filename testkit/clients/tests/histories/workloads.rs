@@ -1,4 +1,4 @@
-//! What the clients do: count, and quarrel.
+//! The workloads of the clients: increments, and conflicting writes.
 
 use optik_clients_testkit::client::{ReadInterrupted, RecordingHttpClient};
 use optik_platform::SeededEntropy;
@@ -10,7 +10,7 @@ pub(crate) const COUNTERS: [&str; 2] = ["c-0", "c-1"];
 /// Few, so that clients meet.
 pub(crate) const CONTENDED_OBJECTS: [&str; 3] = ["x-0", "x-1", "x-2"];
 
-/// The number in the value of a counter. The rest tells who wrote it.
+/// The number in the value of a counter. The rest names the writer.
 pub(crate) fn count_in(value: &str) -> u64 {
     let number = value.split(' ').next().and_then(|n| n.parse().ok());
     number.unwrap_or_else(|| panic!("a counter holds a number: {value:?}"))
@@ -97,7 +97,7 @@ impl ContendingWriter {
         }
     }
 
-    /// A value that nobody else writes: it can be recognised.
+    /// A unique value, so that its writer can be identified.
     fn value(&mut self) -> String {
         self.attempts += 1;
         format!("{}-{}", self.client.number, self.attempts)
@@ -108,7 +108,7 @@ impl ContendingWriter {
         self.client.create(name, &value).await
     }
 
-    /// Changes an object as it is read now; others may be faster.
+    /// Changes an object after reading it; another client may be faster.
     async fn change(&mut self, name: &str) -> Result<OperationOutcome, ReadInterrupted> {
         Ok(match self.seen(name).await? {
             Some(seen) => {
@@ -128,7 +128,7 @@ impl ContendingWriter {
 
     async fn seen(&mut self, name: &str) -> Result<Option<KeyState>, ReadInterrupted> {
         let seen = self.client.get(name).await?;
-        // Give others a chance to come between.
+        // Lets other tasks run in between.
         tokio::task::yield_now().await;
         Ok(seen)
     }

@@ -1,4 +1,4 @@
-//! Others who change the collection meanwhile.
+//! Concurrent writers of the collection.
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{Api, DeleteParams, ObjectMeta, PostParams};
@@ -21,7 +21,7 @@ pub(crate) fn config_map(name: &str, value: &str) -> ConfigMap {
     }
 }
 
-/// So many tasks, each of which does so many things.
+/// The number of tasks, and of operations in each.
 #[derive(Clone, Copy)]
 pub(crate) struct Churn {
     pub(crate) seed: u64,
@@ -42,7 +42,7 @@ pub(crate) async fn churn(url: &str, plan: Churn) {
                 let deletes = dice.below(5) == 0;
                 match random_operation(&api, &name, &value, deletes).await {
                     Ok(()) => {}
-                    // Somebody else was faster.
+                    // Another client was faster.
                     Err(Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                     Err(error) => panic!("{name}: {error}"),
                 }

@@ -1,4 +1,4 @@
-//! A watcher whose revision was forgotten while it was away begins anew.
+//! A watcher relists after its resourceVersion was compacted.
 
 use crate::churn::{Churn, create_marker};
 use crate::fixture::{CHURN, KubeFixture, listing, streaming};

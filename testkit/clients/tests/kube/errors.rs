@@ -1,4 +1,4 @@
-//! What goes wrong is told so that kube-rs understands it.
+//! kube-rs understands the error responses.
 
 use crate::churn::config_map;
 use k8s_openapi::api::core::v1::ConfigMap;

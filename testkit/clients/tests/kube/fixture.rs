@@ -1,4 +1,5 @@
-//! A server, a wire that can be cut, a watcher at its end, and what really happened.
+//! The fixture: a server, a TCP proxy that can be cut, a watcher behind it, and the change log of
+//! the store.
 
 use crate::churn::{Churn, churn, create_marker};
 use crate::observed_watch::{ObservedWatch, record_watch};
@@ -24,7 +25,7 @@ pub(crate) const CHURN: Churn = Churn {
     deeds: 100,
 };
 
-/// With lists, in pages, so that a beginning takes several requests.
+/// With lists in small pages, so that the initial list takes several requests.
 pub(crate) fn listing() -> watcher::Config {
     watcher::Config::default().page_size(4)
 }
@@ -45,7 +46,7 @@ pub(crate) struct RunningFollower {
 }
 
 impl RunningFollower {
-    /// Waits until the follower has been told of a revision.
+    /// Waits until the watcher has reported a revision.
     pub(crate) async fn wait_for_revision(&mut self, revision: u64) {
         let reached = self.progress.wait_for(|newest| *newest >= revision);
         let reached = within("the follower", reached).await;
@@ -137,7 +138,7 @@ impl KubeFixture {
     }
 }
 
-/// What the server has, in the order of names.
+/// The objects on the server, in the order of names.
 pub(crate) async fn objects(url: &str) -> Vec<ConfigMap> {
     let api: Api<ConfigMap> = Api::default_namespaced(crate::client(url));
     let listed = api.list(&ListParams::default()).await;

@@ -1,5 +1,4 @@
-//! A watcher whose wire breaks while it is told a large state begins again until it has
-//! all of it.
+//! An initial list that is interrupted by cut connections completes eventually.
 
 use crate::churn::config_map;
 use crate::fixture::{CHURN, KubeFixture, streaming};
@@ -10,7 +9,7 @@ use optik_server_testkit::TestEngine;
 
 const OBJECTS: usize = 120;
 const OBJECT_BYTES: usize = 4 * 1024;
-/// In the head of an answer, in the first object, in the middle, near the end.
+/// In the head of a response, in the first object, in the middle, near the end.
 const LIMITS: [usize; 5] = [10, 700, 70_000, 200_000, OBJECTS * OBJECT_BYTES - 1];
 
 async fn begins(engine: TestEngine, config: Config) {
@@ -30,7 +29,7 @@ async fn begins(engine: TestEngine, config: Config) {
     assert_eq!(account.relists(), 1);
 }
 
-/// All at once, so that every limit is met.
+/// All watchers at once, so that every limit is reached.
 async fn listed(engine: TestEngine) {
     begins(engine, watcher::Config::default()).await;
 }

@@ -1,4 +1,4 @@
-//! These tests can fail: a wire that loses or repeats one line is noticed.
+//! The tests detect a lost or repeated line of a watch.
 
 use crate::fixture::{CHURN, KubeFixture, listing, streaming};
 use kube::runtime::watcher::Config;

@@ -1,5 +1,5 @@
-//! kube-rs against a whole server: its API, its watcher, its reflector; on wires that
-//! break, and across compactions.
+//! kube-rs against a whole server: its API, its watcher, its reflector; with cut connections, and
+//! across compactions.
 //!
 //! It sends no Accept, and reads JSON (WIRE-94).
 

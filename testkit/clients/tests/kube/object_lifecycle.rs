@@ -1,4 +1,4 @@
-//! Objects of several kinds, from their creation to their end.
+//! Objects of several kinds, from creation to deletion.
 
 use crate::errors::refused;
 use crate::sample_objects;
@@ -58,7 +58,7 @@ async fn change<K: TestObject>(api: &Api<K>, made: &K) {
     assert_eq!(changed.labels(), wanted.labels());
     assert_ne!(changed.resource_version(), made.resource_version());
     assert_eq!(api.get("one").await.expect("is there"), changed);
-    // The revision that was seen has been replaced.
+    // The resourceVersion is stale.
     let stale = api.replace("one", &post, &wanted).await;
     refused(stale, 409, "Conflict");
     assert_eq!(api.get("one").await.expect("is there"), changed);
@@ -100,7 +100,7 @@ async fn every_kind(engine: TestEngine) {
     server.stop().await;
 }
 
-/// Deletes what a selector finds.
+/// Deletes the objects that a selector matches.
 async fn clear<K: TestObject>(api: &Api<K>, fresh: fn(&str) -> K) {
     for name in ["one", "two", "three"] {
         let mut object = fresh(name);
@@ -145,7 +145,8 @@ async fn whole_collections(engine: TestEngine) {
     server.stop().await;
 }
 
-/// Sets the status, and finds that nothing else sets it, and that it sets nothing else.
+/// Sets the status, and checks that only the status subresource changes it, and that it changes
+/// nothing else.
 async fn set_status<K: TestObject>(api: &Api<K>, fresh: fn(&str) -> K, set: fn(&mut K)) {
     let post = PostParams::default();
     let made = api.create(&post, &fresh("status")).await;

@@ -1,4 +1,4 @@
-//! What a watcher was told, and whether that is exactly what happened.
+//! The events of a kube-rs watcher, and their comparison with the change log.
 
 use crate::store_change_log::{State, StoreChange, state_after};
 use futures::{Stream, StreamExt};
@@ -13,18 +13,18 @@ use tokio::sync::watch;
 #[derive(Debug, Default)]
 struct WatchEpoch {
     initial: State,
-    /// The whole initial state has been told.
+    /// The initial state is complete.
     complete: bool,
     changes: Vec<StoreChange>,
 }
 
-/// Everything that a watcher was told.
+/// All events of a watcher.
 #[derive(Debug, Default)]
 pub(crate) struct ObservedWatch {
     epochs: Vec<WatchEpoch>,
-    /// The objects as they were told last.
+    /// The objects according to the last events.
     pub(crate) objects: BTreeMap<String, ConfigMap>,
-    /// How often it was told that its revision is too old.
+    /// The number of errors for an expired resourceVersion.
     pub(crate) gone: usize,
     pub(crate) errors: usize,
 }
@@ -105,7 +105,7 @@ impl ObservedWatch {
         }
     }
 
-    /// How often the whole state was told.
+    /// The number of complete initial lists.
     pub(crate) fn relists(&self) -> usize {
         self.epochs.iter().filter(|epoch| epoch.complete).count()
     }

@@ -1,4 +1,4 @@
-//! A list in pages is one state, whatever happens between the pages.
+//! A paginated list is one consistent state, whatever is written between the pages.
 
 use crate::churn::config_map;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -37,7 +37,7 @@ async fn consistent(engine: TestEngine) {
     server.stop().await;
 }
 
-/// Changes what has been listed and what has not.
+/// Changes objects before and after the current page.
 async fn disturb(api: &Api<ConfigMap>, round: usize) {
     let gone = format!("o-{}", 7 - round);
     let deleted = api.delete(&gone, &DeleteParams::default()).await;

@@ -1,4 +1,4 @@
-//! A reflector holds what the server has.
+//! A reflector converges to the state of the server.
 
 use crate::churn::create_marker;
 use crate::fixture::{CHURN, KubeFixture, LAST, listing, objects, streaming};
@@ -19,7 +19,7 @@ async fn reflects(engine: TestEngine, config: Config) {
     let holding = async {
         let mut events = pin!(events);
         while held.get(&last).is_none() {
-            // What goes wrong on the way is made up for.
+            // Errors are recovered from.
             drop(events.next().await.expect("a reflector never ends"));
         }
     };

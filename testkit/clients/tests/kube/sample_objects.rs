@@ -1,4 +1,4 @@
-//! Objects of a few kinds.
+//! Sample objects of a few kinds.
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::apps::v1::{Deployment, DeploymentSpec};

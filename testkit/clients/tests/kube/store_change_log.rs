@@ -1,4 +1,4 @@
-//! What really happened, from the store itself.
+//! The actual sequence of changes, read from the store itself.
 
 use optik_server_testkit::TestServer;
 use optik_store::{KeyRange, Watch, WatchFrom, WatchSpec};
@@ -63,7 +63,7 @@ impl StoreChangeLog {
     }
 }
 
-/// What there is after some changes.
+/// The state after some changes.
 pub(crate) fn state_after(changes: &[StoreChange]) -> State {
     let mut state = State::new();
     for change in changes {

@@ -1,4 +1,4 @@
-//! The watcher sees everything that happens, once, in order. CONC-113.
+//! The watcher receives every change once and in order. CONC-113.
 
 use crate::fixture::{CHURN, KubeFixture, listing, streaming};
 use kube::runtime::watcher::Config;
@@ -22,7 +22,7 @@ async fn with_cut_wires(engine: TestEngine, config: Config) {
     let (account, verdict) = scene.finish(following).await;
     assert_eq!(verdict, Ok(()));
     assert!(connections > 3, "only {connections} new connections");
-    // Nothing was compacted: each time the watcher goes on where it was.
+    // Without a compaction the watcher resumes and does not relist.
     assert_eq!((account.relists(), account.gone), (1, 0));
 }
 

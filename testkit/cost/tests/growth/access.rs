@@ -1,4 +1,4 @@
-//! Who may do what.
+//! Cost cases of the authorizer: RBAC, reviews and certificate signing requests.
 
 use crate::case::{CostCase, post, string_items};
 use base64::Engine as _;
@@ -187,7 +187,7 @@ fn der(tag: u8, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A request for a certificate with so many organizations; nobody has signed it.
+/// A certificate signing request with this number of organizations, unsigned.
 fn certificate_request(organizations: usize) -> String {
     let name = |text: &str, of: u8| {
         let pair = [der(0x06, &[0x55, 0x04, of]), der(0x0c, text.as_bytes())].concat();

@@ -1,4 +1,4 @@
-//! A request that can be made as large as one likes, and what it costs.
+//! A request of variable size, and its cost.
 
 use bytes::Bytes;
 use futures::StreamExt;
@@ -17,13 +17,13 @@ use tokio::runtime::{Builder, Runtime};
 const MEASUREMENTS: usize = 5;
 /// How often it is looked whether a kind is served.
 const CRD_POLLS_MAX: usize = 1_000_000;
-/// What a request and what it is about may take.
+/// The memory allowance of a request and of the objects it concerns.
 const ALLOWANCE: CostAllowance = CostAllowance {
     held_bytes_per_byte: 256,
     free_bytes: 4 << 20,
 };
 
-/// In a body: the revision that the last answer before it tells.
+/// Placeholder in a body: the resourceVersion of the last response before it.
 pub(crate) const LAST_REVISION: &str = "<last revision>";
 
 type Make<T> = Box<dyn Fn(usize) -> T>;
@@ -33,9 +33,9 @@ pub(crate) struct CostCase {
     name: String,
     /// How many items the smaller one has.
     items: usize,
-    /// What has to happen before, in a server of its own.
+    /// Requests that must precede it, in a server of its own.
     before: Option<Make<Vec<ApiRequest>>>,
-    /// Whether what was defined before is made of it while the request is answered.
+    /// Whether the schema of the CRD is compiled during the request.
     at_once: bool,
     request: Make<ApiRequest>,
 }
@@ -120,8 +120,8 @@ pub(crate) fn string_items(what: &str, count: usize) -> Vec<String> {
     (0..count).map(|at| format!("{what}{at}")).collect()
 }
 
-/// A server without sockets. The store has threads of its own; all else is done by the thread
-/// that asks, and counted.
+/// A server without sockets. The store has threads of its own; all other work is done by the
+/// calling thread, and counted.
 pub(crate) struct InProcessServer {
     runtime: Runtime,
     api: ApiServer,
@@ -137,7 +137,7 @@ impl InProcessServer {
         Self { runtime, api }
     }
 
-    /// Answers, and takes the whole answer.
+    /// Handles the request and reads the whole response.
     pub(crate) fn handle(&self, request: ApiRequest) -> (u16, Vec<u8>) {
         self.runtime.block_on(async {
             let response = self.api.handle(request).await;
@@ -157,13 +157,13 @@ impl InProcessServer {
 }
 
 impl InProcessServer {
-    /// The most that a request holds beside its own bytes, and what is answered.
+    /// The peak memory of a request beside its own bytes, and the response.
     pub(crate) fn peak(&self, request: ApiRequest) -> (u64, u16) {
         let ((status, _), cost) = measured(|| self.handle(request));
         (cost.peak_bytes, status)
     }
 
-    /// A definition that was just made is served soon.
+    /// Waits until the new CRD is served.
     fn wait_for_kind(&self, case: &CostCase, answer: &[u8]) {
         if !answer.starts_with(b"{\"kind\":\"CustomResourceDefinition\"") {
             return;
@@ -242,7 +242,7 @@ fn least(shared: &InProcessServer, case: &CostCase, items: usize, looks: usize) 
 
 /// Complains about every case that grows too fast, not only the first.
 pub(crate) fn check(mut cases: Vec<CostCase>) {
-    // For people who look at some of them: `CASE=` and a part of their names.
+    // `CASE=` selects cases by a part of their names.
     if let Ok(part) = std::env::var("CASE") {
         cases.retain(|case| case.name.contains(&part));
     }
@@ -259,7 +259,7 @@ pub(crate) fn check(mut cases: Vec<CostCase>) {
 }
 
 fn growth_violation(shared: &InProcessServer, case: &CostCase) -> Option<String> {
-    // Most cases are nowhere near the bound, and are looked at once.
+    // Most cases are far below the limit, and are measured once.
     for looks in [1, MEASUREMENTS] {
         let small = least(shared, case, case.items, looks);
         let large = least(shared, case, 4 * case.items, looks);
@@ -279,7 +279,7 @@ fn check_growth(small: &CaseMeasurement, large: &CaseMeasurement) -> Option<Stri
     Some(format!("{wrong}; {bytes} bytes, {} {told}", large.status))
 }
 
-/// For people who run it with `--nocapture` and `COSTS=1`.
+/// Prints costs with `--nocapture` and `COSTS=1`.
 #[expect(clippy::print_stderr, reason = "numbers are for people")]
 fn note(case: &CostCase, small: &CaseMeasurement, large: &CaseMeasurement) {
     if std::env::var_os("COSTS").is_some() {

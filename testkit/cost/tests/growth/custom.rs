@@ -1,4 +1,4 @@
-//! Definitions, their objects, and expressions.
+//! Cost cases of CRDs, custom resources and CEL expressions.
 
 use crate::case::{CostCase, LAST_REVISION, get, patch, post, put, string_items};
 use optik_apiserver::ApiRequest;
@@ -72,7 +72,7 @@ fn deprecated_versions(count: usize) -> Value {
     })
 }
 
-/// The kinds of a definition are made while somebody asks for its objects.
+/// The schema of the CRD is compiled during the request for its objects.
 fn made(name: &str, items: usize, make: fn(usize) -> Value) -> CostCase {
     CostCase::new(format!("definition, made: {name}"), items, |_| get(THINGS))
         .with_setup(move |n| vec![post(DEFINITIONS, &make(n))])
@@ -430,7 +430,7 @@ fn updates() -> Vec<CostCase> {
     ]
 }
 
-/// Something wrong at the bottom, beside a map that is as it was.
+/// An invalid value at the greatest depth, beside an unchanged map.
 fn deep() -> CostCase {
     let bottom = |n: usize, z: Value| json!({"a": named(100 * n), "z": z});
     let nested = |n: usize, mut of: Value, around: fn(Value) -> Value| {

@@ -1,11 +1,11 @@
-//! Bodies of built-in kinds, with many items in each list and each map that they have.
+//! Cost cases of built-in kinds, with many items in each of their lists and maps.
 
 use crate::case::{CostCase, post};
 use optik_catalog::Scope;
 use optik_schema::{Scalar, TypeNode, TypeRef, builtin_type};
 use serde_json::{Map, Value, json};
 
-/// Kinds with something of their own; templates of pods are in Pods.
+/// Kinds with fields of their own; pod templates are covered by Pods.
 const KINDS: &[(&str, &str, &str, &str)] = &[
     ("", "v1", "Pod", "pods"),
     ("", "v1", "Service", "services"),

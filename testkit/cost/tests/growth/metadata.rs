@@ -1,4 +1,4 @@
-//! What all kinds have, and how bodies are written.
+//! Cost cases of metadata, and of the encodings of bodies.
 
 use crate::case::{CostCase, patch, post, put, request, string_items, typed};
 use http::Method;
@@ -36,7 +36,7 @@ fn finalizers(from: usize, count: usize) -> Vec<String> {
         .collect()
 }
 
-/// An object that is on its way out, with so many finalizers.
+/// A terminating object with this number of finalizers.
 fn leaving(count: usize) -> Vec<ApiRequest> {
     vec![
         post(
@@ -343,7 +343,7 @@ pub(crate) fn cases() -> Vec<CostCase> {
     cases
 }
 
-/// The same in YAML and protobuf, and what is none of them.
+/// The bodies in YAML and protobuf, and invalid ones.
 fn written() -> Vec<CostCase> {
     let yaml = |body: String| {
         typed(

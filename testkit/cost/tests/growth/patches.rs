@@ -1,4 +1,4 @@
-//! Patches of four types, on objects with long lists.
+//! Cost cases of the four patch types, on objects with long lists.
 
 use crate::case::{CostCase, patch, post, string_items};
 use serde_json::{Map, Value, json};
@@ -55,7 +55,7 @@ fn args(count: usize) -> Value {
     pod(json!({"args": string_items("a", count)}), json!({}))
 }
 
-/// So many operations on a list of so many items.
+/// A number of operations on a list of this length.
 fn operations(name: &str, of: impl Fn(usize, usize) -> Value + 'static) -> CostCase {
     CostCase::new(format!("json: {name}"), 2_000, move |n| {
         let operations: Value = (0..n).map(|at| of(at, n)).collect();
@@ -223,7 +223,7 @@ fn merges(how: &'static str) -> Vec<CostCase> {
     ]
 }
 
-/// What only strategic patches say.
+/// Directives of strategic merge patches.
 fn directives() -> Vec<CostCase> {
     let how = "strategic-merge";
     let on_env = |name: &str, items: usize, make: fn(usize) -> Value| {

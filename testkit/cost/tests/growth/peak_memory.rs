@@ -1,20 +1,20 @@
-//! The most memory that one request holds, whatever it consists of.
+//! The peak memory of one request of any content.
 //!
-//! Bodies are as long as they may be, or have as many values as they may have. Long requests
-//! are carried out by few threads, and a user has one that is so long begun at a time: this
-//! bounds what one user makes a server hold.
+//! Bodies have the maximum length, or the maximum number of values. Long requests run on few
+//! threads, and each user has at most one such request in progress: this bounds the memory that one
+//! user can cause.
 
 use crate::case::{ApiRequest, InProcessServer, patch, post, request, typed};
 use http::Method;
 use serde_json::{Map, Value, json};
 
-/// The most that one request may hold at a time.
+/// The limit for the peak memory of one request.
 const PEAK_BYTES_MAX: u64 = 80 << 20;
-/// The longest body, less a little for what is around the items.
+/// The maximum body length, less room for the text around the items.
 const BODY_BYTES: usize = 3 * 1024 * 1024 - 4096;
-/// The longest object that the store keeps, likewise.
+/// The maximum length of an object that the store keeps, likewise.
 const STORED_BYTES: usize = 1_400_000;
-/// How many sizes are tried: the longest is often refused before much is made of it.
+/// The number of sizes that are tried: the longest is often rejected early.
 const STEPS: usize = 4;
 
 const MAPS: &str = "/api/v1/namespaces/default/configmaps";
@@ -240,7 +240,7 @@ fn changes() -> Vec<(&'static str, Make)> {
     ]
 }
 
-/// What every client may read.
+/// Reads that every client may do.
 fn reads() -> Vec<(&'static str, Make)> {
     let get = |path: String, accept: &'static str| -> Make {
         Box::new(move |_| typed(request(&Method::GET, &path, ""), "accept", accept))

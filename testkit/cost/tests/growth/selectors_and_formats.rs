@@ -1,4 +1,4 @@
-//! Selectors, and answers in other forms.
+//! Cost cases of selectors, and of other representations of a response.
 
 use crate::case::{CostCase, get, post, string_items, typed};
 use serde_json::{Map, Value, json};

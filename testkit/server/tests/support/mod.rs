@@ -1,4 +1,4 @@
-//! Requests to a server without a wire.
+//! Requests to a server without a socket.
 
 use http::Method;
 use optik_apiserver::{ApiRequest, ResponseBody, User};

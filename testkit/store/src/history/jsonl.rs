@@ -1,4 +1,4 @@
-//! Histories as lines of JSON, for other tools and other days.
+//! Histories as lines of JSON, for other tools and for later analysis.
 
 use super::{InitialState, OperationHistory, RecordedOperation, WatchRecording};
 use serde::{Deserialize, Serialize};

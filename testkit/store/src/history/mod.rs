@@ -1,7 +1,7 @@
-//! What clients asked for, what they were told, and what watches showed them.
+//! Histories: the operations of clients, their results, and the events of watches.
 //!
-//! Nothing here knows the store: a history may as well be taken over HTTP, kept as
-//! lines of JSON, and judged by [`crate::validate`] another day.
+//! This module is independent of the store: a history may be recorded over HTTP, stored as lines of
+//! JSON, and checked by [`crate::validate`] later.
 
 mod jsonl;
 mod recorder;
@@ -17,14 +17,14 @@ pub struct OperationHistory {
     pub sessions: Vec<WatchRecording>,
 }
 
-/// What was there before anybody wrote.
+/// The state before the first write.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InitialState {
     pub revision: u64,
     pub items: Vec<KeyState>,
 }
 
-/// A key as somebody saw it. What a protocol does not show is left out.
+/// A key as a client saw it. Fields that the protocol does not expose are omitted.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyState {
     pub key: String,
@@ -35,7 +35,7 @@ pub struct KeyState {
 }
 
 impl KeyState {
-    /// Whether `seen` can be a sight of this.
+    /// Whether `seen` can be an observation of this state.
     #[must_use]
     pub fn is_consistent_with(&self, seen: &Self) -> bool {
         let agree = |real: Option<u64>, seen: Option<u64>| seen.is_none() || real == seen;
@@ -116,13 +116,13 @@ pub enum OperationRequest {
     },
 }
 
-/// Which state a read asks for.
+/// The freshness that a read requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ReadFreshness {
     /// One with everything that was acknowledged before.
     Latest,
-    /// Any, but none older than what the client has seen.
+    /// Any state not older than the newest one the client has seen.
     Any,
     At(u64),
 }
@@ -156,11 +156,11 @@ pub enum OperationOutcome {
     Written {
         revision: u64,
     },
-    /// The expectations held, and there was nothing to change.
+    /// The expectations held, and the write changed nothing.
     Unchanged {
         revision: u64,
     },
-    /// An expectation did not hold; perhaps with what was there of its keys.
+    /// An expectation did not hold; perhaps with the current state of its keys.
     Refused {
         revision: u64,
         found: Option<Vec<KeyState>>,
@@ -169,18 +169,18 @@ pub enum OperationOutcome {
         revision: u64,
         items: Vec<KeyState>,
     },
-    /// It was carried out, and the answer does not say at which revision. Then a watch
-    /// must have seen it.
+    /// It was applied, and the response does not contain the revision. Then a watch must have seen
+    /// it.
     Done,
-    /// An expectation did not hold at some moment between the request and the answer.
+    /// An expectation did not hold at some moment between request and response.
     Denied,
-    /// What was there at some moment between the request and the answer.
+    /// The state at some moment between request and response.
     Glimpsed {
         items: Vec<KeyState>,
     },
     /// It was certainly not carried out.
     Failed,
-    /// It may have been carried out, or not. Then a watch must have seen it.
+    /// The outcome is unknown. If it was applied, a watch must have seen it.
     Unknown,
 }
 
@@ -204,7 +204,7 @@ impl OperationOutcome {
 pub struct WatchRecording {
     pub watcher: String,
     pub span: KeySpan,
-    /// The first revision that is asked for.
+    /// The first requested revision.
     pub from: u64,
     pub notes: Vec<WatchObservation>,
     pub ending: WatchRecordingEnd,
@@ -224,7 +224,7 @@ pub enum WatchObservation {
 pub struct SeenEvent {
     pub revision: u64,
     pub key: String,
-    /// What the key became; `None` if it went away.
+    /// The new state of the key; `None` if it was deleted.
     pub item: Option<KeyState>,
     pub prior: Option<KeyState>,
     pub created: bool,

@@ -5,11 +5,11 @@ use super::{
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Writes down what concurrent clients do.
+/// Records the operations of concurrent clients.
 #[derive(Debug, Default)]
 pub struct HistoryRecorder {
-    /// Moves on with every beginning and every end. An operation that is seen to end
-    /// before another begins has the smaller numbers; that is all that it says.
+    /// A logical clock that advances with every start and every end of an operation. An operation
+    /// that ended before another began has smaller numbers; the clock says nothing else.
     clock: AtomicU64,
     history: Mutex<OperationHistory>,
 }

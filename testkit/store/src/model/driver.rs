@@ -1,4 +1,4 @@
-//! Runs a random history on a store and on the model, and compares every answer.
+//! Runs a random history on a store and on the model, and compares every result.
 
 use super::plan::{PlanStep, resolve_query, resolve_txn, revision_at};
 use super::{ModelEntry, ModelEvent, ModelResult, StoreModel};
@@ -13,10 +13,10 @@ use std::time::Duration;
 /// Long enough for no lease to run out while the test runs.
 const TTL: Duration = Duration::from_secs(100_000);
 
-/// How the store under test is opened; asked again for every restart.
+/// Opens the store under test; called again for every restart.
 pub trait StoreFixture {
     fn open(&self) -> Store;
-    /// Whether what was written is there when it is opened again.
+    /// Whether writes survive reopening.
     fn is_durable(&self) -> bool;
     fn limits(&self) -> TxnLimits;
 }
@@ -142,7 +142,7 @@ impl<B: StoreFixture> ModelDriver<'_, B> {
         Ok(())
     }
 
-    /// A state that is held knows no future, and its own revision always.
+    /// A snapshot cannot read later revisions, and can always read its own.
     fn read_held(&self, which: usize, query: &RangeQuery) -> Result<(), String> {
         let Some(held) = self.held.get(which) else {
             return Ok(());
@@ -265,7 +265,7 @@ impl<B: StoreFixture> ModelDriver<'_, B> {
         Ok(())
     }
 
-    /// Every state that is kept, every event, every lease.
+    /// Compares every readable state, every event, every lease.
     async fn compare_everything(&self) -> Result<(), String> {
         let (oldest, newest) = (self.model.floor(), self.model.revision());
         let snapshot = self.store.snapshot();

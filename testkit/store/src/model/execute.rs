@@ -1,4 +1,4 @@
-//! Transactions and reads, step by step.
+//! Transactions and reads of the model, step by step.
 
 use super::txn_validity::faults;
 use super::{ModelEntry, ModelResult, ModelTxn, State, StoreModel};
@@ -14,7 +14,7 @@ impl StoreModel {
     /// If the transaction makes no sense.
     pub fn commit(&mut self, txn: &Txn, limits: &TxnLimits) -> Result<ModelResult, Vec<TxnError>> {
         let mut reasons = faults(txn, limits);
-        // What makes no sense in itself is refused before it is looked at closer.
+        // An invalid transaction is rejected before its evaluation.
         if reasons.is_empty() {
             self.path_faults(txn, &mut reasons);
         }
@@ -60,7 +60,7 @@ impl StoreModel {
         }
     }
 
-    /// What is wrong with the branch that would be taken, as things are.
+    /// The errors of the branch that would be executed in the current state.
     fn path_faults(&self, txn: &Txn, faults: &mut Vec<TxnError>) {
         for op in self.branch(txn) {
             match op {
@@ -85,7 +85,7 @@ impl StoreModel {
         }
     }
 
-    /// Compares look at the state before the transaction, reads at what it has become.
+    /// Compares read the state before the transaction, reads the state so far.
     fn run(&self, txn: &Txn, writing: &mut ModelTxn) -> ModelResult {
         let succeeded = self.succeeds(txn);
         let answers = self.branch(txn).iter().map(|op| match op {
@@ -124,7 +124,7 @@ impl StoreModel {
     }
 }
 
-/// All parts of an answer carry the revision of the whole.
+/// All parts of a result carry the revision of the transaction.
 fn number(answer: ModelResult, revision: u64) -> ModelResult {
     match answer {
         ModelResult::Txn {

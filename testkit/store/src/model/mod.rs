@@ -1,7 +1,7 @@
-//! The store as one would write it without caring for speed.
+//! The reference model: a store written for simplicity instead of speed.
 //!
-//! It keeps a whole copy of the state for every revision, so there is nothing to
-//! get wrong: what the store answers must be what this answers.
+//! It keeps a whole copy of the state for every revision: the results of the store must equal those
+//! of the model.
 
 pub mod driver;
 mod execute;
@@ -84,12 +84,12 @@ impl StoreModel {
         true
     }
 
-    /// Whether there was no such lease.
+    /// Returns whether there was no such lease.
     pub fn grant(&mut self, id: i64) -> bool {
         self.leases.insert(id)
     }
 
-    /// Whether there was such a lease. Its keys go in one revision, in their order.
+    /// Returns whether there was such a lease. Its keys are deleted in one revision, in order.
     pub fn revoke(&mut self, id: i64) -> bool {
         if !self.leases.remove(&id) {
             return false;

@@ -1,7 +1,7 @@
-//! Random histories. Keys are few and short, so that everything meets everything.
+//! Generation of random histories. Keys are few and short, so that operations interact.
 //!
-//! Steps name revisions relative to where the store will be then: a plan makes
-//! sense wherever it is cut while a failure is being shrunk.
+//! Steps name revisions relative to the revision of the store at that time: a plan stays valid
+//! wherever it is cut while a failure is shrunk.
 
 use super::StoreModel;
 use bytes::Bytes;

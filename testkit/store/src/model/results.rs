@@ -1,8 +1,8 @@
-//! What store and model say, in the same words.
+//! Results of store and model in a common form.
 
 use optik_store::{Event, OpResult, RangeResult, TxnResult, Version};
 
-/// A key as a reader sees it.
+/// A key as a read returns it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelEntry {
     pub key: Vec<u8>,
@@ -26,12 +26,12 @@ impl From<&Version> for ModelEntry {
     }
 }
 
-/// A change of a key as a watcher sees it.
+/// A change of a key as a watch delivers it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ModelEvent {
     pub key: Vec<u8>,
     pub revision: u64,
-    /// What the key became; `None` if it went away.
+    /// The new state of the key; `None` if it was deleted.
     pub entry: Option<ModelEntry>,
     pub prior: Option<ModelEntry>,
     pub created: bool,

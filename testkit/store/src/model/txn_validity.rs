@@ -1,8 +1,8 @@
-//! Whether a transaction makes sense in itself, found out by trying everything.
+//! Validity of a transaction, decided by enumeration of all paths.
 
 use optik_store::{KeyRange, Op, Put, Txn, TxnError, TxnLimits};
 
-/// Everything that is wrong with a transaction, whatever the state.
+/// Every error of a transaction, independent of the state.
 pub(super) fn faults(txn: &Txn, limits: &TxnLimits) -> Vec<TxnError> {
     let mut faults = Vec::new();
     shape_faults(txn, limits.operations_max, limits.nesting_max, &mut faults);
@@ -55,14 +55,14 @@ fn size(txn: &Txn) -> usize {
     compares.chain(ops).sum()
 }
 
-/// A write that one way through a transaction makes.
+/// A write on one path through a transaction.
 #[derive(Clone, Copy)]
 enum PossibleWrite<'txn> {
     Put(&'txn Put),
     Delete(&'txn KeyRange),
 }
 
-/// Every way through a list of operations: each nested transaction goes either way.
+/// Every path through a list of operations: each nested transaction takes either branch.
 fn ways_of(ops: &[Op]) -> Vec<Vec<PossibleWrite<'_>>> {
     let mut ways = vec![Vec::new()];
     for op in ops {

@@ -1,4 +1,4 @@
-//! Forgetting the past, and nothing else.
+//! Compaction: old revisions become unreadable, and nothing else changes.
 
 use crate::key_scope::KeyScope;
 use crate::timeout::within;

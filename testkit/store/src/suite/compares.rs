@@ -102,7 +102,7 @@ pub(super) async fn compare_values_as_bytes(scope: KeyScope) {
     }
 }
 
-/// What a key that is not there compares like.
+/// The comparison with a missing key.
 async fn check_missing(scope: &KeyScope, range: KeyRange) {
     let zeroes = [
         (Operand::Version(0), Operand::Version(1)),

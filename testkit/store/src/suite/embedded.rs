@@ -1,4 +1,4 @@
-//! What the embedded engine promises beyond the others. These checks move the clock.
+//! Guarantees of the embedded engine beyond those of the others. These checks move the clock.
 
 use crate::key_scope::KeyScope;
 use crate::timeout::within;

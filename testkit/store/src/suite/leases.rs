@@ -1,4 +1,4 @@
-//! Keys that go away by themselves.
+//! Leases: expiry of keys.
 
 use crate::key_scope::KeyScope;
 use crate::timeout::within;
@@ -87,7 +87,7 @@ pub(super) async fn lease_ids_are_assigned_or_chosen(scope: KeyScope) {
     }
     let known = scope.store.leases().await.expect("lists");
     assert!(!known.contains(&wanted) && !known.contains(&chosen));
-    // What is gone may be given again.
+    // The id of a revoked lease may be granted again.
     let given = scope.store.grant_lease(Some(wanted), LONG_TTL).await;
     assert_eq!(given, Ok(wanted));
     revoke(&scope, wanted).await;

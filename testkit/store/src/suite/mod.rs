@@ -1,8 +1,8 @@
 //! One behaviour suite for every engine.
 //!
-//! A check relies on the promises of [`Store`] only: it may find other keys and any
-//! revision, and must leave no lease behind. [`embedded_only`] holds those that
-//! need more, such as a clock that a test moves.
+//! A check relies on the guarantees of [`Store`] only: other keys may exist, the revision is
+//! arbitrary, and it must leave no lease behind. [`embedded_only`] holds the checks that need more,
+//! such as a clock that a test moves.
 
 mod compaction;
 mod compares;
@@ -20,7 +20,7 @@ use crate::key_scope::KeyScope;
 use futures::future::BoxFuture;
 use optik_store::Store;
 
-/// A promise of the store, and how to see whether it is kept.
+/// A named check of one guarantee of the store.
 #[derive(Clone, Copy, Debug)]
 pub struct EngineCheck {
     pub name: &'static str,
@@ -150,7 +150,7 @@ pub async fn run_each(
     let mut failed = Vec::new();
     for check in checks {
         let store = make().await;
-        // A task of its own: a panic ends it, and not the others.
+        // A task of its own isolates a panic from the other checks.
         match tokio::spawn((check.run)(store.clone())).await {
             Ok(()) => after(check, store).await,
             Err(_) => failed.push(check.name),

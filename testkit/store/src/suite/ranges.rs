@@ -1,4 +1,4 @@
-//! Reading ranges, of now and of the past.
+//! Range reads at the current and at past revisions.
 
 use crate::key_scope::KeyScope;
 use optik_store::{
@@ -6,7 +6,7 @@ use optik_store::{
     Txn, TxnError, WatchFrom,
 };
 
-/// The names of what a query finds, whether there is more, and how many there are.
+/// The keys that a query finds, whether there are more, and the count.
 async fn found(scope: &KeyScope, query: RangeQuery) -> (Vec<String>, bool, u64) {
     let from_snapshot = scope.range(&query).await;
     let in_txn = scope.commit(Txn::from_ops(vec![Op::Range(query)])).await;
@@ -121,7 +121,7 @@ pub(super) async fn range_pages_cover_all_keys(scope: KeyScope) {
     let mut range = scope.all_keys();
     let mut seen = Vec::new();
     loop {
-        // Writes between two pages do not show: all pages are of one revision.
+        // Writes between two pages are not visible: all pages are of one revision.
         scope.put(&format!("{:02}x", seen.len()), "1").await;
         scope.delete(&names[seen.len()]).await;
         let page = RangeQuery {

@@ -1,4 +1,4 @@
-//! Revisions, versions, and what stays beside them.
+//! Revisions and versions of keys.
 
 use crate::key_scope::KeyScope;
 use crate::timeout::within;

@@ -1,4 +1,4 @@
-//! States that are held.
+//! Snapshots.
 
 use crate::key_scope::KeyScope;
 use crate::timeout::within;

@@ -1,4 +1,4 @@
-//! Branches, nesting, and what may not be asked for.
+//! Transactions: branches, nesting, and invalid ones.
 
 use crate::key_scope::KeyScope;
 use bytes::Bytes;
@@ -20,7 +20,7 @@ fn either(success: Vec<Op>, failure: Vec<Op>) -> Op {
     })
 }
 
-/// What the operations of a transaction answered, in words.
+/// The results of the operations of a transaction, as text.
 fn answers(scope: &KeyScope, result: &TxnResult) -> Vec<String> {
     let shown = |result: &OpResult| match result {
         OpResult::Range(found) => format!("found {:?}", scope.describe_all(&found.entries)),
@@ -72,7 +72,7 @@ pub(super) async fn transaction_results_match_operations(scope: KeyScope) {
         "yes [\"put\"]",
     ];
     assert_eq!(answers(&scope, &result), expected);
-    // A refused write without a failure branch answers nothing.
+    // A rejected write without a failure branch returns no result.
     let refused = Txn {
         compares: vec![Compare::mod_revision_is(scope.key("a"), Revision::ZERO)],
         success: vec![scope.put_op("a", "3")],
@@ -80,7 +80,7 @@ pub(super) async fn transaction_results_match_operations(scope: KeyScope) {
     };
     let refused = scope.commit(refused).await;
     assert!(!refused.succeeded && refused.results.is_empty());
-    // One with it says what is there.
+    // With a failure branch it returns the current state.
     let refused = Txn::put_if(scope.revision_at(1), scope.put_of("a", "3"));
     let refused = scope.commit(refused).await;
     let there = "found [\"a=2 @+3 (created +1, version 2)\"]";
@@ -352,7 +352,7 @@ pub(super) async fn empty_key_is_rejected(scope: KeyScope) {
     assert_eq!(scope.commit_error(compare).await, TxnError::NoKey);
 }
 
-/// Reads, adds one, and writes back if nobody was faster, until it worked.
+/// A read, increment and conditional write, repeated until it succeeds.
 async fn increment(scope: &KeyScope) {
     loop {
         let latest = scope.latest().await;

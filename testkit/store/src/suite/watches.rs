@@ -1,4 +1,4 @@
-//! Commits as they come.
+//! Watches: delivery of commits.
 
 use crate::key_scope::KeyScope;
 use crate::timeout::within;
@@ -310,7 +310,7 @@ pub(super) async fn dropped_watch_does_not_affect_others(scope: KeyScope) {
 
 /// Shows G11.
 pub(super) async fn watch_far_behind_catches_up_from_history(scope: KeyScope) {
-    // More than any mailbox holds. Every other commit is for somebody else.
+    // More than the capacity of a mailbox. Every other commit is for another watch.
     const COMMITS: u64 = 2600;
     let mut lagging = scope.watch(scope.prefix("d/"), WatchFrom::Now);
     let mut keeping_up = scope.watch(scope.prefix("d/"), WatchFrom::Now);

@@ -1,4 +1,4 @@
-//! The one sequence of commits that a history claims.
+//! The sequence of commits that a history claims.
 
 use super::unnumbered_writes::UnnumberedWrites;
 use super::{Guarantee, Violation};
@@ -8,17 +8,17 @@ use crate::history::{
 };
 use std::collections::BTreeMap;
 
-/// Every commit with what it really did, and every state in between.
+/// Every commit with its actual changes, and every state in between.
 #[derive(Clone, Debug, Default)]
 pub struct CommitLog {
     commits: BTreeMap<u64, Vec<SeenEvent>>,
     start: u64,
     initial: BTreeMap<String, KeyState>,
-    /// When each commit was asked for.
+    /// The request time of each commit.
     asked: BTreeMap<u64, u64>,
 }
 
-/// A write that takes effect, and when it was asked for.
+/// A write that takes effect, and its request time.
 pub(super) struct WriteEffect<'history> {
     pub(super) expects: &'history [Expectation],
     pub(super) changes: &'history [KeyChange],
@@ -53,7 +53,7 @@ impl CommitLog {
         }
     }
 
-    /// When each commit was asked for, by the clock of the history.
+    /// The request time of each commit, by the clock of the history.
     pub(super) fn request_times(&self) -> &BTreeMap<u64, u64> {
         &self.asked
     }

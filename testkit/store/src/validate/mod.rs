@@ -1,7 +1,7 @@
-//! Whether one sequence of revisions explains what everybody saw.
+//! The validator: whether one sequence of revisions explains all observations.
 //!
-//! A successful write carries its revision, which *is* the claimed order. So there
-//! is no search: sort the writes, replay them, and compare. Linear, but for sorting.
+//! A successful write carries its revision, which *is* the claimed order. So there is no search:
+//! sort the writes, replay them, and compare. Linear, but for sorting.
 
 mod commit_log;
 mod operation_results;
@@ -15,7 +15,7 @@ pub use commit_log::CommitLog;
 use crate::history::OperationHistory;
 use std::fmt;
 
-/// What is promised. A violation is told in these words.
+/// A guarantee of the store, with the text that a violation reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Guarantee {
     OneWritePerRevision,
@@ -74,7 +74,7 @@ impl fmt::Display for Guarantee {
     }
 }
 
-/// A guarantee that was broken, and by what.
+/// The violated guarantee, and the operation that violates it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     pub guarantee: Guarantee,
@@ -108,14 +108,14 @@ pub fn validate_history(history: &OperationHistory) -> Result<CommitLog, Vec<Vio
     let mut violations = real_time_order::check(history);
     let log = match CommitLog::from_history(history) {
         Ok(log) => log,
-        // Without a log there is nothing to compare with.
+        // Without a commit log there is nothing to compare with.
         Err(violation) => {
             violations.push(violation);
             return Err(violations);
         }
     };
     violations.extend(operation_results::check(history, &log).err());
-    // What breaks the order by revisions alone has been told.
+    // Violations of the order by revisions alone have been reported.
     let is_new = |new: &Violation| violations.iter().all(|old| old.guarantee != new.guarantee);
     let untimely = unnumbered_answers::check(history, &log)
         .err()

@@ -1,4 +1,4 @@
-//! Reads and refusals against the state at their revision.
+//! Reads and rejections against the state at their revision.
 
 use super::commit_log::is_met;
 use super::{CommitLog, Guarantee, ValidationResult, Violation};

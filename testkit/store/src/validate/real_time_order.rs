@@ -1,4 +1,4 @@
-//! Revisions against the order in which things were seen to happen.
+//! Revisions against the real-time order of operations.
 
 use super::{Guarantee, Violation};
 use crate::history::{
@@ -42,7 +42,7 @@ pub(super) fn operation_edges(
     moments
 }
 
-/// What answers have told so far.
+/// The revisions known from responses so far.
 #[derive(Default)]
 struct KnownRevisions {
     newest: u64,
@@ -70,7 +70,7 @@ impl KnownRevisions {
     }
 }
 
-/// What an answer of this revision breaks.
+/// The guarantee that a response with this revision violates.
 pub(super) fn broken_guarantee(
     operation: &RecordedOperation,
     revision: u64,

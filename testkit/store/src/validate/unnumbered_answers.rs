@@ -1,9 +1,8 @@
-//! Answers that name no revision: each must be true at a moment between the request
-//! and the answer.
+//! Responses without a revision: each must hold at a moment between request and response.
 //!
-//! Every answer is given the first revision that it can be of, and what was known
-//! when a request began bounds that from below. So there is no search here either:
-//! if an answer finds no moment, no order of events explains the history.
+//! Every response is assigned the first revision at which it can hold, bounded from below by the
+//! revisions known when the request began. So there is no search here either: if a response fits no
+//! moment, no order of events explains the history.
 
 use super::commit_log::is_met;
 use super::real_time_order::{self, OperationEdge};
@@ -33,9 +32,9 @@ pub(super) fn check(history: &OperationHistory, log: &CommitLog) -> ValidationRe
 /// Every key at every revision.
 struct KeyTimeline {
     keys: BTreeMap<String, BTreeMap<u64, Option<KeyState>>>,
-    /// When the last write up to each revision was asked for.
+    /// The request time of the last write up to each revision.
     asked: BTreeMap<u64, u64>,
-    /// The revision of the write that was asked for at a time.
+    /// The revision of the write requested at a time.
     made: BTreeMap<u64, u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Writes that were not told their revision: watches tell it.
+//! Writes whose responses contain no revision: watches supply it.
 
 use super::commit_log::{WriteEffect, effect_of, is_met};
 use super::{Guarantee, Violation};
@@ -94,7 +94,7 @@ impl<'history> UnnumberedWrites<'history> {
     }
 }
 
-/// What watches saw at revisions that no acknowledged write made.
+/// Events of watches at revisions that no acknowledged write made.
 fn unexplained_revisions(
     history: &OperationHistory,
     effects: &BTreeMap<u64, WriteEffect<'_>>,

@@ -113,7 +113,7 @@ fn alike(real: Option<&KeyState>, seen: Option<&KeyState>) -> bool {
     }
 }
 
-/// Nothing made up, nothing left out; and it ends early only if it must.
+/// No invented and no missing events; it ends early only for a valid reason.
 pub(super) fn reliable(session: &WatchRecording, log: &CommitLog) -> ValidationResult {
     if let Some(invented) = session.events().find(|event| !is_real(event, log)) {
         let evidence = format!("there is no such event: {invented:?}");

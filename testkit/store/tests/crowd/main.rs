@@ -1,4 +1,4 @@
-//! Many clients at once; whatever they saw, one sequence of revisions must explain it.
+//! Many concurrent clients; one sequence of revisions must explain all their observations.
 
 mod scenario;
 mod watchers;

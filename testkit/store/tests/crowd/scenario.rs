@@ -1,4 +1,4 @@
-//! Who is there, and in which order they come and go.
+//! A scenario: the clients, and the order in which they start and stop.
 
 use crate::watchers::{ReadPattern, WatcherTask, run_watcher};
 use crate::writers::run_writer;
@@ -149,7 +149,7 @@ fn require_valid_history(name: &str, history: &OperationHistory) {
     }
 }
 
-/// A test in which nothing happened would pass, too.
+/// Guards against a test without any activity.
 fn assert_enough_happened(plan: StoreScenarioPlan, acts: usize, history: &OperationHistory) {
     use optik_store_testkit::history::{OperationOutcome, WatchRecordingEnd};
     let outcomes = |wanted: fn(&OperationOutcome) -> bool| {

@@ -1,4 +1,4 @@
-//! Watchers of all kinds: eager, slow, and those who come and go.
+//! Watchers of all kinds: eager, slow, and reconnecting.
 
 use crate::scenario::{WritersDone, all_done};
 use optik_store::Revision;
@@ -11,11 +11,11 @@ const LAG_COMMITS: u64 = 1200;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReadPattern {
-    /// Reads whatever there is.
+    /// Reads all available events.
     Eager,
-    /// Reads a little, and then nothing for a long time.
+    /// Reads a few events, then pauses for a long time.
     Slow,
-    /// Leaves after each batch and comes back.
+    /// Disconnects after each batch and reconnects.
     Fickle,
     /// Begins ahead of time.
     Early,
@@ -34,7 +34,7 @@ impl ReadPattern {
     }
 }
 
-/// A watcher, and where it goes on.
+/// A watcher, and its next revision.
 #[derive(Clone)]
 pub(crate) struct WatcherTask {
     habit: ReadPattern,
@@ -72,7 +72,7 @@ impl WatcherTask {
     }
 }
 
-/// Watches until everything has been seen that the writers did, or the store stops.
+/// Watches until it has seen all writes, or the store stops.
 pub(crate) async fn run_watcher(
     client: RecordingClient,
     mut post: WatcherTask,
@@ -106,7 +106,7 @@ pub(crate) async fn run_watcher(
     }
 }
 
-/// What was missed is gone: read the state, and go on from there.
+/// Missed events were compacted: reads the state, and continues from there.
 async fn resync(client: &RecordingClient, post: &mut WatcherTask) -> bool {
     let newest = client.store.snapshot().revision().get();
     let read = client.read(post.span.clone(), ReadFreshness::Latest).await;

@@ -1,4 +1,4 @@
-//! Clients that read and write a few keys, all at once.
+//! Clients that concurrently read and write a few keys.
 
 use optik_platform::SeededEntropy;
 use optik_store_testkit::client::{RecordingClient, StoreStopped};
@@ -69,7 +69,7 @@ impl RandomWriter {
         };
         let found = self.client.read(KeySpan::single(key), wanted).await?;
         let mod_revision = found.first().map_or(0, |item: &KeyState| item.mod_revision);
-        // Give others a chance to come between.
+        // Lets other tasks run in between.
         tokio::task::yield_now().await;
         Ok(Expectation {
             key: key.to_owned(),

@@ -1,7 +1,7 @@
-//! Hub, mailbox and watch under every order of steps that a scheduler comes up with.
+//! The hub, mailboxes and watches under every interleaving that a scheduler generates.
 //!
-//! These are the store's own sources, on the locks of shuttle instead of those of the
-//! standard library: `sync` is the one module that is another here.
+//! These are the store's own sources, on the locks of shuttle instead of those of the standard
+//! library: only the module `sync` differs.
 
 #![expect(
     dead_code,

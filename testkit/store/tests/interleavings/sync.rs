@@ -1,4 +1,4 @@
-//! What `crates/store/src/sync.rs` is to the store.
+//! The counterpart of `crates/store/src/sync.rs` on shuttle.
 
 pub(crate) use shuttle::sync::Arc;
 pub(crate) use shuttle::sync::atomic::{AtomicU64, Ordering};

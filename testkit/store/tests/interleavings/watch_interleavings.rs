@@ -21,7 +21,7 @@ fn schedules() -> usize {
 }
 
 fn explore(scene: impl Fn() + Send + Sync + 'static) {
-    // Seeded, so that a failure can be seen again.
+    // Seeded, so that a failure can be reproduced.
     let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(1, schedules());
     shuttle::Runner::new(scheduler, shuttle::Config::new()).run(scene);
 }

@@ -1,5 +1,5 @@
-//! What it takes to speak for a signer of certificates: the plugins CertificateApproval,
-//! CertificateSigning, CertificateSubjectRestriction and ClusterTrustBundleAttest.
+//! Admission plugins for certificate signers: CertificateApproval, CertificateSigning,
+//! CertificateSubjectRestriction and ClusterTrustBundleAttest.
 
 use crate::admission::plugins::{SyncPlugin, forbidden, is_create_of};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
@@ -11,10 +11,10 @@ use std::sync::Arc;
 
 const GROUP: &str = "certificates.k8s.io";
 const REQUESTS: &str = "certificatesigningrequests";
-/// Whose certificates the server takes for users.
+/// The signer whose certificates the server accepts as client certificates.
 const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
 
-/// Whether a user has a right on a signer, or on all signers of its domain.
+/// Whether a user has a verb on a signer, or on all signers of its domain.
 fn is_allowed_on_signer(
     gate: &RbacAuthorizer,
     attributes: &AdmissionAttributes<'_>,
@@ -39,7 +39,7 @@ fn member<'o>(object: &'o Object, part: &str, name: &str) -> &'o Value {
     object.get(part).map_or(&Value::Null, |part| &part[name])
 }
 
-/// An empty list and none are the same.
+/// Whether two lists are equal; an empty list equals a missing one.
 fn equal_or_both_empty(left: &Value, right: &Value) -> bool {
     let is_empty = |value: &Value| match value {
         Value::Null => true,
@@ -56,14 +56,14 @@ fn signer_of(object: &Object) -> &str {
         .unwrap_or_default()
 }
 
-/// Whether requests for certificates are changed through an endpoint.
+/// Whether a write updates a subresource of a CertificateSigningRequest.
 fn is_update_of(attributes: &AdmissionAttributes<'_>, subresource: &str) -> bool {
     attributes.operation == AdmissionOperation::Update
         && attributes.subresource == subresource
         && attributes.is_resource(GROUP, REQUESTS)
 }
 
-/// Who approves or denies requests needs `approve` on their signer.
+/// CertificateApproval: approving or denying a request needs the verb `approve` on its signer.
 pub(super) struct CertificateApproval(pub(super) Arc<RbacAuthorizer>);
 
 impl SyncPlugin for CertificateApproval {
@@ -72,7 +72,7 @@ impl SyncPlugin for CertificateApproval {
     }
 
     fn validate(&self, attributes: &AdmissionAttributes<'_>, _: &Object) -> Result<(), Status> {
-        // The signer that was asked for, whatever the write makes of it.
+        // The signer of the stored request, regardless of the update.
         let signer = attributes.old.map(signer_of).unwrap_or_default();
         if is_allowed_on_signer(&self.0, attributes, "approve", signer) {
             return Ok(());
@@ -83,7 +83,7 @@ impl SyncPlugin for CertificateApproval {
     }
 }
 
-/// Who answers requests needs `sign` on their signer.
+/// CertificateSigning: issuing a certificate needs the verb `sign` on the signer.
 pub(super) struct CertificateSigning(pub(super) Arc<RbacAuthorizer>);
 
 impl SyncPlugin for CertificateSigning {
@@ -111,7 +111,8 @@ impl SyncPlugin for CertificateSigning {
     }
 }
 
-/// Nobody asks for a certificate that the server takes for an administrator's.
+/// CertificateSubjectRestriction: refuses requests for client certificates of an administrators'
+/// group.
 pub(super) struct CertificateSubjectRestriction;
 
 impl SyncPlugin for CertificateSubjectRestriction {
@@ -140,7 +141,8 @@ impl SyncPlugin for CertificateSubjectRestriction {
     }
 }
 
-/// Who says whom a signer trusts needs `attest` on it.
+/// ClusterTrustBundleAttest: publishing the trust anchors of a signer needs the verb `attest` on
+/// it.
 pub(super) struct ClusterTrustBundleAttest(pub(super) Arc<RbacAuthorizer>);
 
 impl SyncPlugin for ClusterTrustBundleAttest {

@@ -1,4 +1,4 @@
-//! DefaultStorageClass, DefaultIngressClass: what names no class gets the default one.
+//! DefaultStorageClass and DefaultIngressClass: set the default class on objects that name none.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::plugins::{SyncPlugin, is_create_of, list_objects};
@@ -7,7 +7,8 @@ use optik_object::{Object, Status, Value};
 
 pub(super) struct DefaultClasses;
 
-/// What is asked for, where classes are, what marks the default, what names a class.
+/// API group and resource, directory of its classes, annotation of the default class, and the field
+/// that names the class.
 const CLASSES: &[(&str, &str, &str, &str, &str)] = &[
     (
         "",
@@ -65,7 +66,7 @@ fn set_default_class(attributes: &AdmissionAttributes<'_>, object: &mut Object) 
     }
     let classes = list_objects(attributes.store, directory).into_iter();
     let defaults = classes.filter(|class| class.annotation(mark) == Some("true"));
-    // The newest counts; of those of one second, the first by name.
+    // The newest default class is used; of several from one second, the first by name.
     let newest = defaults.min_by_key(|class| {
         let made = class.creation_timestamp().map_or(0, |time| time.seconds());
         (-made, class.name().to_owned())

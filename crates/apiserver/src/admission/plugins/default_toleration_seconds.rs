@@ -1,4 +1,4 @@
-//! Smaller things that happen to new pods.
+//! DefaultTolerationSeconds and RuntimeClass: admission plugins for new pods.
 
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 const RUNTIME_CLASSES_PREFIX: &str = key_prefix("node.k8s.io", "runtimeclasses");
 
-/// DefaultTolerationSeconds: a pod stays for a while on a node that is in trouble.
+/// DefaultTolerationSeconds: adds tolerations that keep a pod for a while on a failing node.
 pub(super) struct DefaultTolerationSeconds;
 
 const TOLERATED_TAINTS: &[&str] = &[
@@ -50,7 +50,7 @@ fn add_default_tolerations(pod: &mut Object) {
     }
 }
 
-/// RuntimeClass: it must exist, and says what it costs.
+/// RuntimeClass: requires that the class exists, and sets the pod's overhead from it.
 pub(super) struct RuntimeClassAdmission;
 
 impl SyncPlugin for RuntimeClassAdmission {

@@ -1,4 +1,4 @@
-//! LimitRanger: containers get what a LimitRange says, and no more.
+//! LimitRanger: applies the defaults of LimitRanges to containers and enforces their limits.
 
 use crate::admission::plugins::{
     SyncPlugin, aggregate_message, forbidden, has_objects, is_create_of, list_objects,
@@ -16,7 +16,7 @@ fn directory(attributes: &AdmissionAttributes<'_>) -> String {
     format!("{LIMIT_RANGES_PREFIX}{}/", attributes.namespace)
 }
 
-/// New pods, and what their containers are given later.
+/// Creates of pods, and later changes of container resources.
 fn handles_pod(attributes: &AdmissionAttributes<'_>) -> bool {
     is_create_of(attributes, "", "pods")
         || (attributes.operation == AdmissionOperation::Update
@@ -30,7 +30,7 @@ fn handles_claim(attributes: &AdmissionAttributes<'_>) -> bool {
         && attributes.is_resource("", "persistentvolumeclaims")
 }
 
-/// What goes away is not held up by limits.
+/// Limits do not apply to an object that is being deleted.
 fn is_terminating(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.old.is_some_and(Object::is_being_deleted)
 }

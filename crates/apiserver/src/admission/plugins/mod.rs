@@ -1,5 +1,4 @@
-//! What the server itself has to say about writes: the admission plugins that clients
-//! notice.
+//! Built-in admission plugins, those with an effect that clients notice.
 
 mod certificates;
 mod default_class;
@@ -22,9 +21,9 @@ use optik_object::{Object, Status};
 use optik_store::{KeyRange, Store};
 use std::sync::Arc;
 
-/// A step that decides at once, about an object that is there.
+/// A plugin that decides synchronously on an existing object.
 trait SyncPlugin: Send + Sync {
-    /// As [`Step::handles`].
+    /// See [`AdmissionPlugin::handles`].
     fn handles(&self, attributes: &AdmissionAttributes<'_>) -> bool;
 
     fn admit(
@@ -73,7 +72,7 @@ impl<P: SyncPlugin> AdmissionPlugin for SyncPluginAdapter<P> {
     }
 }
 
-/// In the order in which they are asked, before everybody else.
+/// The plugins that run before policies and webhooks, in order.
 pub(crate) fn plugins_before_policies(gate: &Arc<RbacAuthorizer>) -> Vec<Arc<dyn AdmissionPlugin>> {
     vec![
         Arc::new(SyncPluginAdapter(
@@ -115,14 +114,14 @@ pub(crate) fn plugins_before_policies(gate: &Arc<RbacAuthorizer>) -> Vec<Arc<dyn
     ]
 }
 
-/// Who counts comes last.
+/// The plugins that run last: ResourceQuota.
 pub(crate) fn plugins_after_webhooks() -> Vec<Arc<dyn AdmissionPlugin>> {
     vec![Arc::new(
         crate::admission::plugins::resource_quota::ResourceQuotaAdmission,
     )]
 }
 
-/// Whether a write makes an object of a kind.
+/// Whether a write creates an object of a resource.
 fn is_create_of(attributes: &AdmissionAttributes<'_>, group: &str, plural: &str) -> bool {
     attributes.operation == AdmissionOperation::Create
         && attributes.subresource.is_empty()
@@ -135,7 +134,7 @@ fn get_object(store: &Store, key: &str) -> Option<Object> {
     parse_stored(found.value()).ok()
 }
 
-/// All objects of a directory, or of a namespace in it.
+/// All objects of a directory, or of one namespace in it.
 fn list_objects(store: &Store, directory: &str) -> Vec<Object> {
     let state = store.snapshot();
     let range = KeyRange::prefix(directory);
@@ -155,7 +154,7 @@ fn forbidden(attributes: &AdmissionAttributes<'_>, why: &str) -> Status {
     Status::forbidden(attributes.resource.resource.name(), attributes.name, why)
 }
 
-/// Several complaints in one: `a`, or `[a, b]`.
+/// Joins several error messages: `a`, or `[a, b]`.
 fn aggregate_message(problems: &[String]) -> String {
     match problems {
         [one] => one.clone(),

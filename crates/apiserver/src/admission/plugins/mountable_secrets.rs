@@ -1,11 +1,11 @@
-//! Which secrets a pod uses, and which its service account lets it use.
+//! Checks the secrets that a pod uses against the mountable secrets of its service account.
 
 use optik_object::{Object, Value};
 use std::collections::BTreeSet;
 
 const ENFORCED: &str = "kubernetes.io/enforce-mountable-secrets";
 
-/// What a service account lists, if its pods may use nothing else.
+/// The secrets of a service account that restricts its pods to them.
 pub(super) struct MountableSecrets {
     account: String,
     mountable: BTreeSet<String>,
@@ -20,13 +20,13 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-/// As Go reads it.
+/// Parses a boolean like Go's `strconv.ParseBool`.
 fn is_true(text: &str) -> bool {
     ["1", "t", "T", "TRUE", "true", "True"].contains(&text)
 }
 
 impl MountableSecrets {
-    /// `None` if the account does not ask for it.
+    /// `None` if the service account does not enforce mountable secrets.
     pub(super) fn for_service_account(account: &Object) -> Option<Self> {
         account.annotation(ENFORCED).filter(|set| is_true(set))?;
         let names = |list: &str| -> BTreeSet<String> {
@@ -93,7 +93,7 @@ impl MountableSecrets {
     }
 }
 
-/// The secrets in the environment of a container: by a variable, or all that one has.
+/// The secrets in the environment of a container, from `env` and `envFrom`.
 fn environment_secrets(container: &Value) -> impl Iterator<Item = (Option<&str>, &str)> {
     let single = items(&container["env"]).filter_map(|variable| {
         let secret = variable["valueFrom"].get("secretKeyRef");
@@ -107,8 +107,8 @@ fn environment_secrets(container: &Value) -> impl Iterator<Item = (Option<&str>,
     single.chain(whole)
 }
 
-/// Where kinds of volumes name a secret, one kind to a volume: the first of these that is
-/// there.
+/// The field that names a secret, for each volume type. A volume has one type: the first of these
+/// that is set.
 const VOLUMES: [(&str, &str); 10] = [
     ("azureFile", "/secretName"),
     ("cephfs", "/secretRef/name"),

@@ -1,4 +1,4 @@
-//! PersistentVolumeClaimResize: a claim grows only where its class lets it.
+//! PersistentVolumeClaimResize: a claim can grow only if its storage class allows expansion.
 
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};

@@ -1,4 +1,4 @@
-//! PodSecurity: what pods may do is said by the labels of their namespace.
+//! PodSecurity: enforces the Pod Security Standards that the labels of a namespace select.
 
 use crate::admission::namespace_lifecycle::NAMESPACES_PREFIX;
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, list_objects};
@@ -13,7 +13,7 @@ const PODS_PREFIX: &str = key_prefix("", "pods");
 
 pub(super) struct PodSecurity;
 
-/// Subresources of pods that say nothing about what runs.
+/// Subresources of pods that do not affect what runs in the pod.
 const UNCHECKED_SUBRESOURCES: &[&str] = &[
     "exec",
     "attach",
@@ -62,7 +62,7 @@ fn namespace_key(attributes: &AdmissionAttributes<'_>) -> String {
     format!("{NAMESPACES_PREFIX}{}", attributes.namespace)
 }
 
-/// Whether the namespace has such labels at all. Hardly one has.
+/// Whether the namespace has Pod Security labels; most have none.
 fn has_policy_labels(attributes: &AdmissionAttributes<'_>) -> bool {
     let state = attributes.store.snapshot();
     let found = state.get(namespace_key(attributes).as_bytes());
@@ -76,7 +76,7 @@ fn policy_of(namespace: &Object) -> (NamespacePodSecurity, Vec<FieldError>) {
     pod_security::from_labels(|name| metadata?.get("labels")?.get(name)?.as_str())
 }
 
-/// The labels of a namespace must make sense; who raises the bar is told who is below.
+/// Validates the labels of a namespace; a stricter level warns about existing pods that violate it.
 fn check_namespace(attributes: &AdmissionAttributes<'_>, namespace: &Object) -> Result<(), Status> {
     let (policy, errors) = policy_of(namespace);
     let (before, known) = attributes.old.map(policy_of).unwrap_or_default();
@@ -127,7 +127,8 @@ fn check_pod(attributes: &AdmissionAttributes<'_>, object: &Object) -> Result<()
     evaluate(attributes, policy, pod, is_pod)
 }
 
-/// Pods are refused; what makes pods is only warned about.
+/// Evaluates a pod or a pod template. Pods are refused; workloads with pod templates only cause
+/// warnings.
 fn evaluate(
     attributes: &AdmissionAttributes<'_>,
     policy: NamespacePodSecurity,

@@ -1,4 +1,4 @@
-//! Priority: a pod's number comes from its class.
+//! Priority: sets a pod's priority from its PriorityClass.
 
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of, list_objects};
 use crate::admission::{AdmissionAttributes, AdmissionOperation};

@@ -1,4 +1,4 @@
-//! ResourceQuota: what a namespace may have, counted before it is written.
+//! ResourceQuota: charges the usage of a write to the quotas of its namespace before it is stored.
 
 use crate::admission::plugins::{forbidden, has_objects};
 use crate::admission::{AdmissionAttributes, AdmissionOperation, AdmissionPlugin};
@@ -19,7 +19,7 @@ const QUOTAS_PREFIX: &str = key_prefix("", "resourcequotas");
 
 pub(super) struct ResourceQuotaAdmission;
 
-/// How often a quota is tried again that others change meanwhile.
+/// How often a charge is retried if a quota changes concurrently.
 const CHARGE_ATTEMPTS_MAX: usize = 50;
 
 fn directory(namespace: &str) -> String {
@@ -49,12 +49,12 @@ impl AdmissionPlugin for ResourceQuotaAdmission {
     }
 }
 
-/// Whether the containers of a pod are given more or less.
+/// Whether a write resizes the containers of a pod.
 fn is_resize(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.subresource == "resize" && attributes.is_resource("", "pods")
 }
 
-/// What a write adds to what is used.
+/// The usage that a write adds.
 fn usage_delta(attributes: &AdmissionAttributes<'_>, object: &Object) -> Usage {
     let resource = &attributes.resource.resource;
     let mut delta = usage(&resource.group, &resource.plural, object);
@@ -120,7 +120,7 @@ fn check_required_resources(
     Err(forbidden(attributes, &text))
 }
 
-/// Takes from one quota, unless there is too little left.
+/// Charges one quota; refuses the write if it would exceed the quota.
 async fn charge_one(
     attributes: &AdmissionAttributes<'_>,
     mut version: Arc<Version>,
@@ -160,7 +160,7 @@ async fn charge_one(
     Err(forbidden(attributes, text))
 }
 
-/// What a quota counts: name, limit, used so far, wanted now.
+/// A quota to charge: name, limits, used so far, requested now.
 struct QuotaCharge {
     name: String,
     hard: Quantity,
@@ -228,7 +228,7 @@ fn write_usage(quota: &mut Object, counted: &[QuotaCharge]) {
     }
 }
 
-/// What the objects of a namespace use of what a quota counts, as it stands in a status.
+/// The usage of a quota by the objects of its namespace, in the form of its status.
 #[must_use]
 pub fn quota_usage(api: &ApiServer, state: &Snapshot, quota: &Value) -> Value {
     let Ok(quota) = Object::try_from(quota.clone()) else {
@@ -262,7 +262,7 @@ pub fn quota_usage(api: &ApiServer, state: &Snapshot, quota: &Value) -> Value {
     Value::Object(counted.collect())
 }
 
-/// Whether a quota may count objects of a kind at all, by the names in it.
+/// Whether a quota can count objects of a kind, by the resource names in it.
 fn may_count(quota: &Object, group: &str, plural: &str) -> bool {
     let counter = match group {
         "" => format!("count/{plural}"),

@@ -1,4 +1,4 @@
-//! ServiceAccount: a pod acts for somebody, and carries a token that says so.
+//! ServiceAccount: sets the service account of a pod and mounts its service account token.
 
 use crate::admission::plugins::mountable_secrets::{MountableSecrets, uses_secrets};
 use crate::admission::plugins::{SyncPlugin, forbidden, get_object, is_create_of};
@@ -29,7 +29,7 @@ impl SyncPlugin for ServiceAccountAdmission {
         check_new(attributes, pod)
     }
 
-    /// Once more, because others may have changed the pod.
+    /// Checked again, because other plugins may have changed the pod.
     fn validate(&self, attributes: &AdmissionAttributes<'_>, pod: &Object) -> Result<(), Status> {
         match adds_ephemeral_containers(attributes) {
             true => check_ephemeral(attributes, pod),
@@ -38,14 +38,14 @@ impl SyncPlugin for ServiceAccountAdmission {
     }
 }
 
-/// Whether containers are added to a pod for a look inside.
+/// Whether a write adds ephemeral containers to a pod.
 fn adds_ephemeral_containers(attributes: &AdmissionAttributes<'_>) -> bool {
     attributes.operation == AdmissionOperation::Update
         && attributes.subresource == "ephemeralcontainers"
         && attributes.is_resource("", "pods")
 }
 
-/// A pod that is the image of one on a node acts for nobody.
+/// Whether a pod is a mirror pod, which has no service account.
 fn is_mirror_pod(pod: &Object) -> bool {
     pod.annotation("kubernetes.io/config.mirror").is_some()
 }
@@ -54,7 +54,7 @@ fn spec(pod: &Object) -> &Value {
     pod.get("spec").unwrap_or(&Value::Null)
 }
 
-/// The account that a pod names; empty if it names none.
+/// The service account name of a pod; empty if it has none.
 fn service_account_name(pod: &Object) -> &str {
     let spec = spec(pod);
     let names = ["serviceAccountName", "serviceAccount"].into_iter();
@@ -77,7 +77,7 @@ fn check_ephemeral(attributes: &AdmissionAttributes<'_>, pod: &Object) -> Result
     let Some(secrets) = mountable_secrets(attributes, pod)? else {
         return Ok(());
     };
-    // Upstream says this without saying that it is forbidden.
+    // Upstream returns this error without the Forbidden status.
     let checked = secrets.check_ephemeral(spec(pod));
     checked.map_err(Status::storage_failure)
 }
@@ -100,21 +100,22 @@ fn check_mirror(pod: &Object) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// The secrets that the account of a pod lets it use, if it does not let it use all.
+/// The mountable secrets of a pod's service account, if the account restricts its pods to them.
 fn mountable_secrets(
     attributes: &AdmissionAttributes<'_>,
     pod: &Object,
 ) -> Result<Option<MountableSecrets>, Status> {
     let name = service_account_name(pod);
     if name.is_empty() {
-        // Nobody gave it the default one, because there is none.
+        // No default service account was set, because there is none.
         return Ok(None);
     }
     let account = account(attributes, name)?;
     Ok(account.and_then(|account| MountableSecrets::for_service_account(&account)))
 }
 
-/// `None`: the default one, which may not be made yet, or nobody is there to make it.
+/// The service account; `None` for a `default` account that does not exist (yet, or because no
+/// controller creates it).
 fn account(attributes: &AdmissionAttributes<'_>, name: &str) -> Result<Option<Object>, Status> {
     let namespace = attributes.namespace;
     let key = format!("{SERVICE_ACCOUNTS_PREFIX}{namespace}/{name}");
@@ -160,7 +161,7 @@ fn assign_service_account(
     Ok(())
 }
 
-/// Mounts a token into every container that has nothing there yet.
+/// Mounts a token into every container that has no mount at the token path.
 fn mount_token(spec: &mut optik_object::Map, fresh: &str) {
     let volumes = spec.get("volumes").and_then(Value::as_array);
     let known = volumes.into_iter().flatten().find_map(|volume| {

@@ -1,4 +1,4 @@
-//! What an expression of a policy sees of a write.
+//! The variables and the cost budget of CEL expressions of a policy.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::admission_request::admission_request;
@@ -17,10 +17,10 @@ use optik_object::{Object, Value as Json};
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
-/// What all expressions of a policy may cost for one write and one parameter.
+/// The cost limit of all expressions of a policy, for one write and one parameter.
 pub(super) const POLICY_COST_MAX: u64 = 10_000_000;
 
-/// What all expressions about a write see alike.
+/// The inputs that all expressions share for one write.
 pub(super) struct ExpressionInputs {
     pub(super) request: Json,
     pub(super) namespace: Option<Json>,
@@ -28,7 +28,7 @@ pub(super) struct ExpressionInputs {
 }
 
 impl ExpressionInputs {
-    /// Of a write that is seen as one to a kind.
+    /// The inputs of a write that the policy sees as a write to a kind.
     pub(super) fn new(
         attributes: &AdmissionAttributes<'_>,
         (kind, of): (&ServedResource, &ServedResource),
@@ -46,7 +46,7 @@ impl ExpressionInputs {
     }
 }
 
-/// A write and what belongs to it.
+/// A write with everything that expressions of a policy can refer to.
 pub(super) struct EvaluationContext<'a> {
     object: Option<&'a Object>,
     old: Option<&'a Object>,
@@ -54,17 +54,17 @@ pub(super) struct EvaluationContext<'a> {
     params: Option<&'a Object>,
     namespace: Option<&'a Json>,
     request_resource: ResourceCheck,
-    /// Whom expressions ask who may do what.
+    /// Answers the authorization checks of expressions.
     authorizer: Arc<dyn CelAuthorizer>,
     variables: &'a [PolicyExpression],
-    /// What the variables came to, once somebody asked.
+    /// The values of `variables`, evaluated on first use.
     variable_values: RefCell<Vec<Option<Result<Value<'a>, EvalError>>>>,
     remaining_budget: Cell<u64>,
 }
 
-/// Why an expression came to nothing.
+/// Why an expression has no value.
 pub(super) enum EvaluationError {
-    /// There is nothing left to spend.
+    /// The cost budget is exhausted.
     OutOfBudget,
     Failed(String),
 }
@@ -91,7 +91,7 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// The value of an expression, paid from what this context may spend.
+    /// The value of an expression; its cost is taken from the remaining budget.
     pub(super) fn evaluate(
         &self,
         expression: &'a PolicyExpression,
@@ -176,7 +176,7 @@ impl<'a> EvaluationContext<'a> {
     }
 }
 
-/// What the request itself asks for.
+/// The resource that the request itself is for.
 fn request_resource(request: &Json) -> ResourceCheck {
     let text = |value: &Json| value.as_str().unwrap_or_default().to_owned();
     ResourceCheck {

@@ -1,4 +1,4 @@
-//! The names that expressions of policies can use.
+//! The CEL environment of policy expressions: variable names and their types.
 
 use crate::admission::policies::mutation_types::MutationTypes;
 use optik_cel::{
@@ -8,7 +8,7 @@ use optik_cel::{
 use std::cell::RefCell;
 use std::sync::{Arc, LazyLock};
 
-/// The places of the variables.
+/// The slots of the variables.
 pub(super) const OBJECT_SLOT: usize = 0;
 pub(super) const OLD_OBJECT_SLOT: usize = 1;
 pub(super) const REQUEST_SLOT: usize = 2;
@@ -16,22 +16,22 @@ pub(super) const PARAMS_SLOT: usize = 3;
 pub(super) const NAMESPACE_OBJECT_SLOT: usize = 4;
 pub(super) const AUTHORIZER_SLOT: usize = 5;
 pub(super) const REQUEST_RESOURCE_SLOT: usize = 6;
-/// And those of the policy itself, behind `variables`.
+/// The slots of the policy's own variables, under `variables`.
 pub(super) const FIRST_VARIABLE_SLOT: usize = 8;
 
-/// No expression can say this.
+/// A name that no expression can contain.
 const UNNAMEABLE: &str = "\0";
 
-/// What there is besides the objects.
+/// Which variables are declared besides the objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OptionalVariables {
     pub(super) params: bool,
     pub(super) authorizer: bool,
-    /// Objects and patches can be made.
+    /// Whether expressions can construct `Object` and `JSONPatch` values.
     pub(super) patch_types: bool,
 }
 
-/// Of which types objects and parameters are taken to be.
+/// The types of objects and parameters.
 #[derive(Clone, Debug)]
 pub(super) struct VariableTypes {
     pub(super) object: CelType,
@@ -39,15 +39,16 @@ pub(super) struct VariableTypes {
 }
 
 impl VariableTypes {
-    /// A policy may be about anything.
+    /// Types for policies that can match any kind.
     pub(super) const UNKNOWN: Self = Self {
         object: CelType::Dyn,
         params: CelType::Dyn,
     };
 }
 
-/// The variables of a policy that an expression can use, and the names that follow from them:
-/// a policy may have as many expressions as variables, so they are not made anew for each.
+/// The variables of a policy that an expression can use, and the environments derived from them.
+/// Environments are cached and extended by each variable instead of being built for each
+/// expression: a policy can have as many expressions as variables.
 #[derive(Debug)]
 pub(super) struct ExpressionEnv {
     types: VariableTypes,
@@ -64,14 +65,14 @@ impl ExpressionEnv {
         }
     }
 
-    /// Nothing but what every expression can use.
+    /// The environment without policy variables.
     pub(super) fn without_variables() -> Self {
         Self::new(VariableTypes::UNKNOWN)
     }
 
     pub(super) fn declare_variable(&mut self, name: &str, of: CelType) {
         let made = self.names_cache.get_mut();
-        // Before the first one, `variables` itself is no name.
+        // Before the first variable, `variables` itself is not declared.
         if self.variables.is_empty() {
             made.clear();
         }
@@ -96,7 +97,7 @@ impl ExpressionEnv {
     }
 }
 
-/// The names for an expression behind some variables of its policy.
+/// The declared names for an expression that follows some variables of its policy.
 fn declared_names(
     with: OptionalVariables,
     types: &VariableTypes,
@@ -235,12 +236,12 @@ static NAMESPACE_SHAPE: LazyLock<DeclType> = LazyLock::new(|| {
     )
 });
 
-/// How the JSON of a request is read.
+/// The shape by which the JSON of a request is read.
 pub(super) fn request_shape() -> &'static DeclType {
     &REQUEST_SHAPE
 }
 
-/// How the JSON of a namespace is read.
+/// The shape by which the JSON of a namespace is read.
 pub(super) fn namespace_shape() -> &'static DeclType {
     &NAMESPACE_SHAPE
 }

@@ -1,4 +1,4 @@
-//! Conditions of webhooks, in the same language.
+//! Evaluates CEL match conditions of webhooks.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::match_conditions::{MatchCondition, MatchConditionEvaluator};
@@ -11,10 +11,10 @@ use optik_object::Object;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// So many compiled conditions are kept.
+/// Number of compiled conditions that are cached.
 const COMPILED_CONDITIONS_MAX: usize = 1024;
 
-/// Understands conditions; compiles each once.
+/// Compiles match conditions, each once, and evaluates them.
 pub(crate) struct CelMatchConditions {
     authorizer: Arc<RbacAuthorizer>,
     cache: Mutex<BTreeMap<String, Arc<PolicyExpression>>>,

@@ -1,8 +1,9 @@
-//! Policies: rules in CEL that change objects, or refuse them.
+//! ValidatingAdmissionPolicies and MutatingAdmissionPolicies: CEL rules that refuse or mutate
+//! objects.
 //!
-//! A policy says what is looked at, a binding that it counts, where, and with which
-//! parameters. Both are read and compiled when they change ([`Policies`]); a write asks
-//! those whose rules are about it.
+//! A policy defines what is matched and evaluated; a binding activates it, restricts where, and
+//! names parameters. Both are read and compiled when they change ([`Policies`]); a write runs the
+//! policies whose rules match.
 
 mod evaluation_context;
 mod expression_env;

@@ -1,4 +1,4 @@
-//! Policies that change objects.
+//! MutatingAdmissionPolicy: the admission plugin that applies mutating policies.
 
 use crate::admission::policies::evaluation_context::EvaluationContext;
 use crate::admission::policies::mutation_types::{check_object_types, to_json_patch};
@@ -21,7 +21,7 @@ const PLUGIN_NAME: &str = "MutatingAdmissionPolicy";
 
 pub(crate) struct MutatingPolicies(pub(crate) PolicyDeps);
 
-/// Something that went wrong with a policy, and the reason that is given for it.
+/// A failure of a policy and its Status reason.
 struct PolicyFailure {
     text: String,
     reason: &'static str,
@@ -72,7 +72,7 @@ impl AdmissionPlugin for MutatingPolicies {
 }
 
 impl MutatingPolicies {
-    /// Changes an object as a policy says; what went wrong.
+    /// Mutates an object by a policy; returns the failures.
     async fn apply_policy(
         &self,
         one: &PolicyInvocation,
@@ -163,7 +163,7 @@ impl MutatingPolicies {
     }
 }
 
-/// What a mutation makes of an object.
+/// The object after one mutation.
 fn evaluate_mutation<'a>(
     mutation: &'a PolicyMutation,
     context: &EvaluationContext<'a>,
@@ -179,7 +179,7 @@ fn evaluate_mutation<'a>(
             let bytes = optik_object::to_bytes(&operations);
             match apply_json_patch(of, object, &bytes) {
                 Ok(made) => Ok(made.unwrap_or_else(|| object.clone())),
-                // A test that fails keeps the patch from being applied.
+                // A failed `test` operation means that the patch is not applied; it is no error.
                 Err(why) if why.ends_with("test failed") => Ok(object.clone()),
                 Err(why) => Err(format!("JSON Patch: {why}")),
             }
@@ -212,7 +212,8 @@ fn apply_configuration(
                     "error applying patch: failed to convert patch object to typed object: {error}"
                 )
             })?;
-            // Who names some members of it would drop the others without knowing.
+            // An apply configuration with some members of an atomic field would silently drop the
+            // others.
             let atomics = atomic_paths(schema, &config);
             if !atomics.is_empty() {
                 return Err(format!(
@@ -236,7 +237,7 @@ fn apply_configuration(
     decode_as(of, Json::Object(live)).map_err(|why| format!("error applying patch: {why}"))
 }
 
-/// Without types, objects are merged and everything else is replaced.
+/// Merge without a schema: objects are merged, everything else is replaced.
 fn merge_untyped(into: &mut Json, from: Json) {
     match (into, from) {
         (Json::Object(into), Json::Object(from)) => {

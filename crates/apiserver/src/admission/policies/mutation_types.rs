@@ -1,4 +1,4 @@
-//! Objects that expressions make: `Object{…}`, `JSONPatch{…}`.
+//! The CEL types that mutating policies construct: `Object{…}` and `JSONPatch{…}`.
 
 use optik_cel::{CelType, StructValue, TypeProvider, Value};
 use optik_object::Value as Json;
@@ -6,7 +6,7 @@ use optik_object::Value as Json;
 pub(super) const OBJECT_TYPE: &str = "Object";
 pub(super) const JSON_PATCH_TYPE: &str = "JSONPatch";
 
-/// `Object` and what lies below it, by the path: `Object.spec.template`.
+/// The type `Object` and its nested types, named by path: `Object.spec.template`.
 #[derive(Debug)]
 pub(super) struct MutationTypes;
 
@@ -25,7 +25,7 @@ impl TypeProvider for MutationTypes {
     }
 }
 
-/// Whether what was made stands where its type says.
+/// Checks that nested objects are of the type that their path requires.
 pub(super) fn check_object_types(made: &StructValue<'_>) -> Result<(), String> {
     check_at(made, &made.name)
 }
@@ -58,7 +58,7 @@ fn check_value(value: &Value<'_>, path: &str) -> Result<(), String> {
     }
 }
 
-/// A list of operations as a JSON patch.
+/// Converts a list of `JSONPatch` values to a JSON Patch document.
 pub(super) fn to_json_patch(value: &Value<'_>) -> Result<Json, String> {
     let not_json =
         || "JSONPath valueExpression evaluated to a type that could not marshal to JSON".to_owned();

@@ -1,4 +1,4 @@
-//! The parameters that a binding names.
+//! Resolves the parameter objects that a policy binding names.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::policies::policy::{AdmissionPolicy, ParamRef};
@@ -7,9 +7,9 @@ use crate::server::store_errors::read_failed;
 use optik_object::{Object, Status};
 use optik_store::Snapshot;
 
-/// The parameters to look at a write with: one that is none if nothing asks for any, and
-/// nothing at all if those asked for do not exist and need not. The inner error says why
-/// the binding does not work.
+/// The parameters with which a policy is evaluated: one `None` if the policy or the binding names
+/// none, and an empty list if none are found and the binding allows that. The inner error says why
+/// the binding is not usable.
 pub(super) async fn resolve_params(
     policy: &AdmissionPolicy,
     reference: Option<&ParamRef>,
@@ -28,7 +28,7 @@ pub(super) async fn resolve_params(
         Ok(namespace) => namespace,
         Err(why) => return Ok(Err(why)),
     };
-    // What was written a moment ago counts.
+    // Reads the latest state, so that a parameter written a moment ago is found.
     let state = attributes.store.latest().await.map_err(read_failed)?;
     let found = find_params(kind, namespace.as_deref(), reference, &state);
     if found.is_empty() && reference.must_exist {
@@ -38,7 +38,7 @@ pub(super) async fn resolve_params(
     Ok(Ok(found.into_iter().map(Some).collect()))
 }
 
-/// In which namespace they are, if in one.
+/// The namespace of the parameters; `None` for cluster-scoped ones.
 fn params_namespace(
     kind: &ServedResource,
     reference: &ParamRef,

@@ -1,4 +1,4 @@
-//! Policies and bindings, read and compiled.
+//! Admission policies and their bindings, parsed and compiled.
 
 use crate::admission::matching::MatchResources;
 use crate::admission::policies::expression_env::{ExpressionEnv, OptionalVariables};
@@ -8,14 +8,14 @@ use optik_cel::{CelType, Program};
 use optik_object::selector::LabelSelector;
 use optik_object::{Object, Value};
 
-/// What looks at writes.
+/// A compiled ValidatingAdmissionPolicy or MutatingAdmissionPolicy.
 #[derive(Debug)]
 pub(crate) struct AdmissionPolicy {
     pub(super) name: String,
     pub(super) match_constraints: MatchResources,
-    /// What goes wrong is as good as a yes.
+    /// `failurePolicy: Ignore`: a failure admits the write.
     pub(super) ignores_failure: bool,
-    /// The apiVersion and the kind of parameters.
+    /// apiVersion and kind of parameters.
     pub(super) param_kind: Option<(String, String)>,
     pub(super) match_conditions: Vec<PolicyExpression>,
     pub(super) variables: Vec<PolicyExpression>,
@@ -25,7 +25,7 @@ pub(crate) struct AdmissionPolicy {
     pub(super) reinvocation_if_needed: bool,
 }
 
-/// An expression, or why it cannot be one.
+/// A compiled expression, or its compile error.
 #[derive(Debug)]
 pub(super) struct PolicyExpression {
     pub(super) text: String,
@@ -52,12 +52,12 @@ pub(super) enum MutationPatchType {
     JsonPatch,
 }
 
-/// What makes a policy count.
+/// A policy binding, which activates a policy.
 #[derive(Debug)]
 pub(crate) struct PolicyBinding {
     pub(super) name: String,
     pub(super) policy: String,
-    /// Which of the writes that the policy is about; all of them if it says nothing.
+    /// Restricts the writes that the policy matches; `None`: no restriction.
     pub(super) match_resources: Option<MatchResources>,
     pub(super) params: Option<ParamRef>,
     pub(super) validation_actions: Vec<ValidationAction>,
@@ -96,7 +96,7 @@ pub(super) fn items_at<'v>(value: &'v Value, name: &str) -> impl Iterator<Item =
     value[name].as_array().into_iter().flatten()
 }
 
-/// What the value of an expression may be.
+/// The result type that an expression must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ExpectedResultType {
     Bool,
@@ -108,7 +108,7 @@ pub(super) enum ExpectedResultType {
 }
 
 impl ExpectedResultType {
-    /// What is wrong with a type, if something is.
+    /// The error if an expression has the wrong result type.
     fn type_mismatch(self, of: &CelType) -> Option<String> {
         let is_made =
             |of: &CelType, name: &str| matches!(of, CelType::Object(shape) if shape.name == name);
@@ -128,7 +128,7 @@ impl ExpectedResultType {
                 (good, "list(JSONPatch)")
             }
         };
-        // What is known only when it runs is checked then.
+        // A dynamic type is checked at evaluation.
         let later = matches!(of, CelType::Dyn);
         (!good && !later).then(|| format!("must evaluate to {wanted} but got {of}"))
     }
@@ -154,7 +154,7 @@ impl PolicyExpression {
     }
 }
 
-/// The variables of a policy in their order; each may use those before it.
+/// Compiles the variables of a policy in order; each can use the previous ones.
 pub(super) fn variables(
     spec: &Value,
     with: OptionalVariables,

@@ -1,4 +1,4 @@
-//! Who may do what, asked from within an expression.
+//! The `authorizer` variable of CEL expressions.
 
 use crate::auth::RbacAuthorizer;
 use crate::request::http_types::User;
@@ -6,7 +6,7 @@ use optik_auth::{AuthorizationAttributes, ResourceAttributes};
 use optik_cel::{AuthorizerCheck, AuthorizerDecision, CelAuthorizer, CheckTarget};
 use std::sync::Arc;
 
-/// Asks the server's own gate, about whoever made the request.
+/// Asks the server's authorizer about the user of the request.
 pub(super) struct PolicyAuthorizer {
     pub(super) authorizer: Arc<RbacAuthorizer>,
     pub(super) user: User,

@@ -1,4 +1,4 @@
-//! Which policies a write is held against, with which bindings and parameters.
+//! Finds the policies, bindings and parameters that apply to a write.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::matching::EquivalentResources;
@@ -13,13 +13,13 @@ use optik_catalog::SpecialKind;
 use optik_object::{Object, Status, Value as Json};
 use std::sync::Arc;
 
-/// Policies are not themselves subject to policies, nor are questions about requests.
+/// Whether a resource is exempt: policies do not apply to policies, nor to access reviews.
 fn is_exempt(attributes: &AdmissionAttributes<'_>) -> bool {
     let behaviour = &attributes.resource.resource.strategy_options;
     behaviour.special_kind == SpecialKind::Policies || behaviour.review_kind.is_some()
 }
 
-/// Whether a write may be the concern of one of these. Asked for every write.
+/// Whether some policy may match a write. Called for every write.
 pub(super) fn may_match(policies: &[BoundPolicy], attributes: &AdmissionAttributes<'_>) -> bool {
     if policies.is_empty() || is_exempt(attributes) {
         return false;
@@ -35,17 +35,17 @@ pub(super) fn may_match(policies: &[BoundPolicy], attributes: &AdmissionAttribut
     })
 }
 
-/// A policy that a write is held against by a binding, once for each parameter.
+/// A policy that is evaluated for a write because of a binding, once for each parameter.
 pub(super) struct PolicyInvocation {
     pub(super) policy: Arc<AdmissionPolicy>,
     pub(super) binding: Arc<PolicyBinding>,
-    /// As what the policy wants to see the write.
+    /// The kind in which the policy sees the write.
     pub(super) kind: Arc<ServedResource>,
-    /// Or why the binding does not work.
+    /// The inner error says why the binding is not usable.
     pub(super) params: Result<Vec<Option<Object>>, String>,
 }
 
-/// All that a write is held against, in the order of their names.
+/// The policy invocations of a write, in the order of their names.
 pub(super) async fn matching_policies(
     policies: &[BoundPolicy],
     attributes: &AdmissionAttributes<'_>,
@@ -79,7 +79,7 @@ pub(super) async fn matching_policies(
     Ok(found)
 }
 
-/// The namespace of a write, as JSON; none for what has none, and for namespaces.
+/// The namespace of a write, as JSON; `None` for cluster-scoped objects and for namespaces.
 pub(super) async fn namespace_of(
     attributes: &AdmissionAttributes<'_>,
 ) -> Result<Option<Json>, Status> {
@@ -97,8 +97,8 @@ pub(super) async fn namespace_of(
     Ok(parsed.map(|parsed| parsed.value))
 }
 
-/// Whether all conditions hold. One that does not decides; otherwise what is wrong with
-/// them is told.
+/// Whether all match conditions hold. A condition that is false decides; otherwise evaluation
+/// errors are returned.
 pub(super) fn match_conditions_met<'a>(
     policy: &'a AdmissionPolicy,
     context: &EvaluationContext<'a>,

@@ -1,4 +1,4 @@
-//! The policies of this moment.
+//! The set of current policies and bindings, compiled from the store.
 
 use crate::admission::policies::policy::{AdmissionPolicy, PolicyBinding};
 use crate::registry::compiled::{CompileFrom, Compiled, CompiledObjects};
@@ -22,7 +22,7 @@ const MUTATING_BINDINGS_DIRECTORY: &str = key_prefix(
     "mutatingadmissionpolicybindings",
 );
 
-/// Where policies and bindings are kept.
+/// The directories of policies and bindings in the store.
 pub(crate) const POLICY_DIRECTORIES: &[&str] = &[
     VALIDATING_DIRECTORY,
     VALIDATING_BINDINGS_DIRECTORY,
@@ -30,24 +30,24 @@ pub(crate) const POLICY_DIRECTORIES: &[&str] = &[
     MUTATING_BINDINGS_DIRECTORY,
 ];
 
-/// All policies there are, kept what is stored.
+/// The compiled policies, kept up to date with the store.
 pub(crate) type Policies = Compiled<PolicySet>;
 
-/// A policy with what binds it; policies that nothing binds are left out.
+/// A policy with its bindings; policies without bindings are left out.
 #[derive(Debug)]
 pub(super) struct BoundPolicy {
     pub(super) policy: Arc<AdmissionPolicy>,
     pub(super) bindings: Vec<Arc<PolicyBinding>>,
 }
 
-/// By the names of policies, then of bindings.
+/// Sorted by policy name, then by binding name.
 #[derive(Debug, Default)]
 pub(crate) struct PolicySet {
     pub(super) validating: Vec<BoundPolicy>,
     pub(super) mutating: Vec<BoundPolicy>,
 }
 
-/// What was read from the store.
+/// The policies and bindings that were read from the store.
 #[derive(Debug, Default)]
 pub(crate) struct PolicySources {
     validating: CompiledObjects<AdmissionPolicy>,
@@ -84,7 +84,7 @@ impl CompileFrom for PolicySet {
 }
 
 impl PolicySet {
-    /// Whether a policy may be about writes to objects of `kind`.
+    /// Whether a policy may match writes to objects of `kind`.
     pub(crate) fn may_match(&self, kind: &ServedResource) -> bool {
         let mut all = self.validating.iter().chain(&self.mutating);
         all.any(|bound| bound.policy.match_constraints.may_match(kind))

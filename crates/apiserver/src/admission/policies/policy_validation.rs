@@ -1,4 +1,4 @@
-//! What policies and bindings must be.
+//! Defaulting and validation of policies and bindings.
 
 use crate::admission::policies::expression_env::{ExpressionEnv, OptionalVariables};
 use crate::admission::policies::policy::{ExpectedResultType, PolicyExpression, variables};
@@ -20,7 +20,7 @@ fn items_at<'v>(value: &'v Value, name: &str) -> &'v [Value] {
     value[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Fills in what a policy or a binding leaves out.
+/// Defaulting of a policy or a binding.
 pub(crate) fn apply_defaults(object: &mut Object) {
     let is_policy = object.kind().ends_with("Policy");
     let mutates = object.kind().starts_with("Mutating");
@@ -56,7 +56,7 @@ fn default_matching(matching: &mut Map) {
     }
 }
 
-/// Everything that is wrong with a policy or a binding.
+/// Validates a policy or a binding; returns all errors.
 pub(crate) fn validate(object: &Object) -> Vec<FieldError> {
     let nothing = Value::Null;
     let spec = object.get("spec").unwrap_or(&nothing);
@@ -214,7 +214,7 @@ fn check_names(rule: &Value, path: &str, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// What is wrong with a condition of a webhook, besides its name.
+/// Validates a match condition of a webhook, except for its name.
 pub(crate) fn validate_match_condition(path: &str, source: &str, errors: &mut Vec<FieldError>) {
     let with = OptionalVariables {
         authorizer: true,

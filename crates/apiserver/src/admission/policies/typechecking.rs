@@ -1,7 +1,8 @@
-//! Whether the expressions of a policy make sense for the kinds that it is about.
+//! Type checking: checks the expressions of a policy against the schemas of the kinds that it
+//! matches.
 //!
-//! A policy works either way: an expression that asks for what is not there fails when it
-//! runs. This tells whoever wrote it before that.
+//! The result is only a warning: a policy with type errors is still used, and an expression that
+//! refers to a missing field fails when it is evaluated. The warning informs the author earlier.
 
 use crate::admission::policies::expression_env::{ExpressionEnv, OptionalVariables, VariableTypes};
 use crate::admission::policies::policy::{items_at, str_at};
@@ -14,15 +15,15 @@ use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Expressions are held against so many kinds of one rule.
+/// How many kinds of one rule expressions are checked against.
 const TYPE_CHECKED_KINDS_MAX: usize = 10;
 
 impl ApiServer {
-    /// What is odd about the expressions of a ValidatingAdmissionPolicy, as its status says
-    /// it: `[{fieldRef, warning}]`.
+    /// The type checking warnings of a ValidatingAdmissionPolicy, as in its status: `[{fieldRef,
+    /// warning}]`.
     pub async fn policy_warnings(&self, policy: Value) -> Vec<Value> {
         let kinds = self.current_registry();
-        // Types are unpacked for it, which others should not have to wait for.
+        // Runs on a blocking thread: schemas are unpacked, which would delay other tasks.
         let found =
             tokio::task::spawn_blocking(move || type_warnings(&kinds, &policy["spec"])).await;
         found.unwrap_or_default()
@@ -74,7 +75,7 @@ fn type_warnings(kinds: &ResourceRegistry, spec: &Value) -> Vec<Value> {
     found
 }
 
-/// The policy for objects of one kind.
+/// Type checking of a policy for objects of one kind.
 struct TypeCheck<'k> {
     kind: &'k ServedResource,
     optional: OptionalVariables,
@@ -117,8 +118,8 @@ impl<'k> TypeCheck<'k> {
     }
 }
 
-/// The kinds that the rules of a policy name, by group, version and kind. What is said with
-/// a star may be anything, and is left out.
+/// The kinds that the rules of a policy name, by group, version and kind. Wildcards can match any
+/// kind and are left out.
 fn kinds_of<'k>(kinds: &'k ResourceRegistry, spec: &Value) -> Vec<&'k ServedResource> {
     let mut found: BTreeMap<[&str; 3], &ServedResource> = BTreeMap::new();
     for rule in items_at(&spec["matchConstraints"], "resourceRules") {
@@ -140,7 +141,7 @@ fn kinds_of<'k>(kinds: &'k ResourceRegistry, spec: &Value) -> Vec<&'k ServedReso
     found.into_values().collect()
 }
 
-/// The groups, versions and resources of a rule. A rule stands for all combinations of them.
+/// The groups, versions and resources of a rule. A rule means all their combinations.
 struct RuleCombinations<'r> {
     groups: BTreeSet<&'r str>,
     versions: BTreeSet<&'r str>,
@@ -168,10 +169,10 @@ impl<'r> RuleCombinations<'r> {
         }
     }
 
-    /// Where a kind stands among the combinations, if one of them names it.
+    /// The position of a kind among the combinations, if one of them names it.
     fn combination_of<'k>(&self, kind: &'k ServedResource) -> Option<[&'k str; 3]> {
         let of = &kind.resource;
-        // The core group is no group: its name alone finds others, too.
+        // A rule with the core group (`""`) matches kinds of other groups, too.
         let group = match self.groups.contains("") {
             true => "",
             false => &*of.group,
@@ -191,12 +192,12 @@ fn params_of<'k>(kinds: &'k ResourceRegistry, spec: &Value) -> Option<&'k Served
     found.map(Arc::as_ref)
 }
 
-/// What expressions see of objects of some kinds.
+/// The CEL types of the objects of some kinds.
 fn types_of(kinds: &[&ServedResource]) -> Vec<Option<CelType>> {
     let schemas = optik_openapi::resolve_schemas(kinds);
     let of = |(kind, schema): (&&ServedResource, Option<Value>)| {
         let schema = schema?;
-        // Some definitions say nothing of what all objects have.
+        // Some definitions have no properties under `metadata`.
         let bare = !schema["properties"]["metadata"]["properties"].is_object();
         let shape = shape_of(&Structural::from_json(&schema), bare, &kind.resource.kind)?;
         Some(shape.type_of())

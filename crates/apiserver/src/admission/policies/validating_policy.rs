@@ -1,4 +1,4 @@
-//! Policies that refuse objects.
+//! ValidatingAdmissionPolicy: the admission plugin that enforces validating policies.
 
 use crate::admission::policies::evaluation_context::{EvaluationContext, EvaluationError};
 use crate::admission::policies::policy::{AdmissionPolicy, PolicyValidation, ValidationAction};
@@ -14,14 +14,14 @@ use serde_json::json;
 use std::collections::BTreeMap;
 
 const FAILURE_ANNOTATION: &str = "validation.policy.admission.k8s.io/validation_failure";
-/// Longer messages are not taken.
+/// Longer messages from `messageExpression` are not used.
 const MESSAGE_BYTES_MAX: usize = 5 * 1024;
-/// What is longer is cut.
+/// Longer audit annotations are truncated.
 const ANNOTATION_BYTES_MAX: usize = 10 * 1024;
 
 pub(crate) struct ValidatingPolicies(pub(crate) PolicyDeps);
 
-/// A validation that said no, or could not say yes.
+/// A validation that failed or could not be evaluated.
 struct PolicyDecision {
     message: String,
     reason: String,
@@ -61,7 +61,7 @@ impl AdmissionPlugin for ValidatingPolicies {
     }
 }
 
-/// Audit annotations of policies: each value once, several beside each other.
+/// Audit annotations of policies: equal values of a key once, different values joined.
 #[derive(Default)]
 struct AuditAnnotations {
     values: BTreeMap<String, Vec<String>>,
@@ -87,7 +87,7 @@ impl AuditAnnotations {
 }
 
 impl ValidatingPolicies {
-    /// Holds a write against a policy; the first refusal.
+    /// Enforces a policy on a write; returns the first denial.
     async fn enforce(
         &self,
         one: &PolicyInvocation,
@@ -127,7 +127,7 @@ impl ValidatingPolicies {
     }
 }
 
-/// What a policy decides about a write with one parameter; the first refusal.
+/// Evaluates a policy for a write, with each parameter; returns the first denial.
 fn evaluate<'a>(
     one: &'a PolicyInvocation,
     context: &EvaluationContext<'a>,
@@ -173,7 +173,7 @@ fn evaluate<'a>(
     }
 }
 
-/// What each validation came to; `None` if it is content.
+/// The result of each validation; `None` if it passed.
 fn evaluate_validations<'a>(
     policy: &'a AdmissionPolicy,
     context: &EvaluationContext<'a>,
@@ -292,7 +292,7 @@ fn decision_status(
     denied_status(attributes, &text, reason, code)
 }
 
-/// A refusal that reads like a forbidden one, whatever its reason.
+/// A denial with the message of a Forbidden status and a reason of its own.
 fn denied_status(
     attributes: &AdmissionAttributes<'_>,
     text: &str,

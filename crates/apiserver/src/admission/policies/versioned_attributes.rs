@@ -1,4 +1,5 @@
-//! What policies are held against writes with, and what they see of them.
+//! The inputs of policy evaluation: shared dependencies, and a write in the version that a policy
+//! matched.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::policies::evaluation_context::ExpressionInputs;
@@ -11,7 +12,7 @@ use crate::server::webhook_client::WebhookClient;
 use optik_object::{Object, Status, Value as Json};
 use std::sync::Arc;
 
-/// What all policies need, whether they change objects or refuse them.
+/// The dependencies that validating and mutating policies share.
 #[derive(Clone)]
 pub(crate) struct PolicyDeps {
     pub(crate) policies: Arc<Policies>,
@@ -21,7 +22,7 @@ pub(crate) struct PolicyDeps {
 
 /// A write as a policy sees it.
 pub(super) struct VersionedAttributes<'a> {
-    /// What the object is to it.
+    /// The kind of the object in the version that the policy matched.
     pub(super) object_kind: &'a Arc<ServedResource>,
     pub(super) old: Option<Object>,
     pub(super) inputs: ExpressionInputs,
@@ -34,7 +35,7 @@ impl PolicyDeps {
         attributes: &'a AdmissionAttributes<'_>,
         namespace: Option<&Json>,
     ) -> Result<VersionedAttributes<'a>, Status> {
-        // What a subresource is about is the same for everybody.
+        // The object of a subresource has the same kind in every version.
         let of = match attributes.subresource {
             "" => &one.kind,
             _ => attributes.object_kind,
@@ -49,7 +50,7 @@ impl PolicyDeps {
         })
     }
 
-    /// An object of the write, as a kind.
+    /// An object of the write, converted to a kind.
     pub(super) async fn versioned_object(
         &self,
         attributes: &AdmissionAttributes<'_>,

@@ -1,4 +1,4 @@
-//! The question that a webhook is asked, and its answer.
+//! The AdmissionReview: encodes the request to a webhook and decodes the response.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::admission_request::admission_request;
@@ -13,13 +13,13 @@ use std::collections::BTreeMap;
 const GROUP: &str = "admission.k8s.io";
 const KIND: &str = "AdmissionReview";
 
-/// What is asked: an object in the version that the webhook wants to see.
+/// A request, with the object in the version that the webhook matched.
 pub(super) struct AdmissionReviewRequest<'a> {
     pub(super) uid: &'a str,
     /// `v1`
     pub(super) version: &'a str,
     pub(super) attributes: &'a AdmissionAttributes<'a>,
-    /// What the resource and the object are to the webhook.
+    /// The resource and the object in the version that the webhook matched.
     pub(super) kind: &'a ServedResource,
     pub(super) object_kind: &'a ServedResource,
     pub(super) object: Option<&'a Object>,
@@ -41,28 +41,28 @@ impl AdmissionReviewRequest<'_> {
     }
 }
 
-/// What a webhook answered.
+/// The response of a webhook.
 #[derive(Debug, Default)]
 pub(super) struct AdmissionResponse {
     pub(super) allowed: bool,
-    /// Why not, as a `Status`.
+    /// The reason of a denial, as a `Status`.
     pub(super) status: Value,
     pub(super) patch: Vec<u8>,
     pub(super) warnings: Vec<String>,
     pub(super) annotations: BTreeMap<String, String>,
 }
 
-/// Whether the object may be changed by the answer.
+/// Whether the response may contain a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WebhookType {
     Mutating,
     Validating,
 }
 
-/// Why an answer is none.
+/// Why a response is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum InvalidReview {
-    /// It is no review.
+    /// The body is not an AdmissionReview.
     #[error("{0}")]
     Document(String),
     #[error("{0}")]

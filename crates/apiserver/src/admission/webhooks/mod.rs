@@ -1,4 +1,4 @@
-//! Webhooks: others who are asked over HTTPS.
+//! Admission webhooks, called over HTTPS.
 
 mod admission_review;
 mod mutating_webhook;
@@ -26,13 +26,13 @@ use optik_catalog::SpecialKind as Role;
 use optik_object::{Object, Status};
 use std::sync::Arc;
 
-/// What decides about admission is not itself subject to webhooks.
+/// Whether a resource is exempt: webhooks do not apply to admission configuration.
 fn is_exempt(attributes: &AdmissionAttributes<'_>) -> bool {
     let role = attributes.resource.resource.strategy_options.special_kind;
     matches!(role, Role::Webhooks | Role::Policies)
 }
 
-/// Whether a write may be the concern of one of these. Asked for every write.
+/// Whether some webhook may match a write. Called for every write.
 fn may_match(hooks: &[Arc<AdmissionWebhook>], attributes: &AdmissionAttributes<'_>) -> bool {
     if hooks.is_empty() || is_exempt(attributes) {
         return false;
@@ -42,7 +42,7 @@ fn may_match(hooks: &[Arc<AdmissionWebhook>], attributes: &AdmissionAttributes<'
     hooks.any(|hook| hook.match_resources.matched_kind(&candidates).is_some())
 }
 
-/// Whether a webhook is to be asked about a write, and as what.
+/// Whether a webhook is called for a write, and in which kind it sees the write.
 async fn invocation<'h>(
     asking: &WebhookInvoker,
     hook: &'h AdmissionWebhook,
@@ -71,7 +71,7 @@ async fn invocation<'h>(
     Ok(Some(invocation))
 }
 
-/// Whether the conditions of a webhook are met, by what it would be shown.
+/// Whether the match conditions of a webhook hold for the object that it would receive.
 async fn match_conditions_met(
     asking: &WebhookInvoker,
     judge: &dyn MatchConditionEvaluator,

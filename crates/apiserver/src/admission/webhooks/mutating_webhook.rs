@@ -1,4 +1,4 @@
-//! Webhooks that change objects: one after the other.
+//! The admission plugin of mutating webhooks, which are called one after the other.
 
 use crate::admission::webhooks::admission_review::WebhookType;
 use crate::admission::webhooks::webhook::AdmissionWebhook;
@@ -104,7 +104,7 @@ impl MutatingWebhooks {
         )
     }
 
-    /// Whether the object is another one now.
+    /// Applies the patch of a webhook; returns whether the object changed.
     async fn apply_response(
         &self,
         invocation: &WebhookInvocation<'_>,

@@ -1,4 +1,5 @@
-//! Webhooks that refuse objects: all at once, since none of them changes anything.
+//! The admission plugin of validating webhooks; they are called concurrently, since none changes
+//! the object.
 
 use crate::admission::webhooks::admission_review::WebhookType;
 use crate::admission::webhooks::webhook_call::{

@@ -1,4 +1,4 @@
-//! One webhook of a configuration.
+//! A webhook of a configuration, parsed.
 
 use crate::admission::match_conditions::MatchCondition;
 use crate::admission::matching::MatchResources;
@@ -13,20 +13,20 @@ const TIMEOUT_SECONDS: i64 = 10;
 pub(crate) struct AdmissionWebhook {
     /// `check.example.com`
     pub(crate) name: String,
-    /// Of the object that it is part of.
+    /// The name of the webhook configuration.
     pub(crate) configuration: String,
-    /// Unlike the name, unique.
+    /// Unique, unlike the name.
     pub(crate) uid: String,
     pub(crate) match_resources: MatchResources,
     pub(crate) match_conditions: Vec<MatchCondition>,
-    /// A call that fails is as good as a yes.
+    /// `failurePolicy: Ignore`: a failed call admits the write.
     pub(crate) ignores_failure: bool,
-    /// It may be asked about writes that are only tried.
+    /// Whether the webhook may be called for a dry run.
     pub(crate) supports_dry_run: bool,
     pub(crate) timeout: Duration,
-    /// `v1` or `v1beta1`; `None` if it understands neither.
+    /// `v1` or `v1beta1`; `None` if the webhook supports neither.
     pub(crate) review_version: Option<&'static str>,
-    /// It wants to see an object again that others changed after it.
+    /// `reinvocationPolicy: IfNeeded`: called again if the object is changed after it.
     pub(crate) reinvocation_if_needed: bool,
     pub(crate) client_config: WebhookClientConfig,
 }

@@ -1,4 +1,4 @@
-//! Asking one webhook.
+//! Calls one webhook and applies its failure policy.
 
 use crate::admission::AdmissionAttributes;
 use crate::admission::match_conditions::MatchConditionEvaluator;
@@ -17,23 +17,23 @@ use tokio::time::Instant;
 
 const USER_AGENT: &str = "kube-apiserver-admission";
 
-/// What is needed to ask.
+/// The dependencies of webhook calls.
 #[derive(Clone)]
 pub(crate) struct WebhookInvoker {
     pub(crate) client: WebhookClient,
     pub(crate) metrics: Arc<WebhookMetrics>,
-    /// Without one, conditions are as good as met.
+    /// If `None`, match conditions count as met.
     pub(crate) condition_evaluator: Option<Arc<dyn MatchConditionEvaluator>>,
 }
 
-/// Why a webhook did not say yes.
+/// Why a webhook did not admit a write.
 #[derive(Debug)]
 pub(super) enum WebhookFailure {
-    /// It could not be asked, or what it said is no answer.
+    /// The call failed, or the response is invalid.
     CallFailed { text: String, code: u16 },
-    /// It said no.
+    /// The webhook denied the write.
     Denied(Status),
-    /// It said something that we cannot carry out.
+    /// The response could not be applied.
     InvalidResponse(Status),
 }
 
@@ -46,15 +46,15 @@ impl WebhookFailure {
     }
 }
 
-/// A webhook, and as what it wants to see the object.
+/// A webhook, and the kind in which it sees the object.
 pub(super) struct WebhookInvocation<'a> {
     pub(super) webhook: &'a AdmissionWebhook,
     pub(super) kind: Arc<ServedResource>,
 }
 
 impl WebhookInvocation<'_> {
-    /// What the object is to it. What is no object of the resource, such as a `Scale`,
-    /// is the same for everybody.
+    /// The kind of the object that the webhook receives. An object of another kind than the
+    /// resource, such as a `Scale`, is the same in every version.
     pub(super) fn object_kind<'a>(
         &'a self,
         attributes: &'a AdmissionAttributes<'_>,
@@ -66,7 +66,7 @@ impl WebhookInvocation<'_> {
     }
 }
 
-/// Asks, and counts what came of it.
+/// Calls a webhook and records the outcome in the metrics.
 pub(super) async fn invoke(
     asking: &WebhookInvoker,
     invocation: &WebhookInvocation<'_>,
@@ -168,7 +168,7 @@ async fn invoke_once(
     }
 }
 
-/// An object as an invocation wants to see it.
+/// An object in the version that an invocation needs.
 pub(super) async fn versioned_object(
     asking: &WebhookInvoker,
     attributes: &AdmissionAttributes<'_>,
@@ -197,8 +197,8 @@ fn denied(hook: &str, verdict: &AdmissionResponse) -> Status {
     })
 }
 
-/// What becomes of a write about which a webhook did not say yes. A call that fails
-/// although nobody minds is noted under `place`.
+/// The result of a write that a webhook did not admit. A failed call that `failurePolicy: Ignore`
+/// permits is recorded as an audit annotation under `place`.
 pub(super) fn apply_failure_policy(
     trouble: WebhookFailure,
     hook: &AdmissionWebhook,
@@ -219,7 +219,7 @@ pub(super) fn apply_failure_policy(
     }
 }
 
-/// What a client is told of a call that failed.
+/// The error that a client gets for a failed call.
 fn failure_status(hook: &AdmissionWebhook, text: &str) -> Status {
     Status::internal(&format!(
         "failed calling webhook {}: {text}",

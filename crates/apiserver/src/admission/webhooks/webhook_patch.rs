@@ -1,4 +1,4 @@
-//! What a webhook's patch makes of an object.
+//! Applies the JSON Patch of a webhook or policy to an object.
 
 use crate::handlers::write::apply_defaults;
 use crate::registry::crd::custom_resource;
@@ -8,8 +8,8 @@ use optik_object::{Object, Value};
 use optik_patch::{JsonPatch, JsonPatchError, Rejection, StrictDecoding};
 use optik_schema::{check_types, drop_declared_nulls, prune};
 
-/// Applies a patch to an object of a kind; what it leaves out is filled in again. `None`
-/// if there is nothing in it. Errors are those of upstream's library.
+/// Applies a patch to an object of a kind, and defaults the result. `None` if the patch is empty.
+/// Errors are those of upstream's library.
 pub(crate) fn apply_json_patch(
     of: &ServedResource,
     object: &Object,
@@ -27,8 +27,8 @@ pub(crate) fn apply_json_patch(
     decode_as(of, applied).map(Some)
 }
 
-/// Reads a document as an object of a kind: its types are checked, what the kind does not
-/// have is dropped, what it leaves out is filled in.
+/// Decodes a document as an object of a kind: checks types, prunes unknown fields and applies
+/// defaulting.
 pub(crate) fn decode_as(of: &ServedResource, mut value: Value) -> Result<Object, String> {
     if let Some(custom) = &of.custom {
         custom_resource::coerce_patched(custom, &mut value)?;

@@ -1,4 +1,4 @@
-//! The webhooks of this moment.
+//! The set of current webhooks, compiled from the store.
 
 use crate::admission::webhooks::webhook::{AdmissionWebhook, webhooks_from};
 use crate::registry::compiled::{CompileFrom, Compiled, CompiledObjects};
@@ -6,7 +6,7 @@ use optik_catalog::key_prefix;
 use optik_store::Snapshot;
 use std::sync::Arc;
 
-/// Where configurations are kept.
+/// The directory of mutating webhook configurations in the store.
 pub(crate) const MUTATING_DIRECTORY: &str = key_prefix(
     "admissionregistration.k8s.io",
     "mutatingwebhookconfigurations",
@@ -16,10 +16,10 @@ pub(crate) const VALIDATING_DIRECTORY: &str = key_prefix(
     "validatingwebhookconfigurations",
 );
 
-/// All webhooks there are, kept what the stored configurations say.
+/// The compiled webhooks, kept up to date with the stored configurations.
 pub(crate) type AdmissionWebhooks = Compiled<WebhookSet>;
 
-/// Webhooks by configuration, then as they stand there.
+/// Sorted by configuration, then in the order of the configuration.
 #[derive(Debug, Default)]
 pub(crate) struct WebhookSet {
     pub(super) mutating: Vec<Arc<AdmissionWebhook>>,

@@ -1,4 +1,4 @@
-//! How much of what is made may lie around until it is sent, in all and of each user.
+//! Quotas for encoded bytes that wait to be sent: one for the whole pool and one per user.
 
 use crate::encoding::encode_pool::KIB;
 use std::collections::BTreeMap;
@@ -11,14 +11,14 @@ pub(super) const USER_BYTES_MAX: usize = 8 << 20;
 #[derive(Debug)]
 pub(super) struct BufferQuotas {
     all: Arc<Semaphore>,
-    /// Users who hold something, or wait for it.
+    /// Users that hold a permit or wait for one.
     users: Mutex<BTreeMap<String, Weak<Semaphore>>>,
 }
 
-/// What one user may hold.
+/// The quota that applies to a user.
 #[derive(Clone, Debug)]
 pub(crate) enum BufferQuota {
-    /// Administrators, and the server itself.
+    /// Administrators and the server itself.
     Unbounded,
     Limited {
         all: Arc<Semaphore>,
@@ -26,7 +26,7 @@ pub(crate) enum BufferQuota {
     },
 }
 
-/// Room for what was made, until it is dropped.
+/// Quota for encoded bytes, released on drop.
 #[derive(Debug, Default)]
 pub(super) struct BufferPermit {
     _own: Option<OwnedSemaphorePermit>,
@@ -60,7 +60,7 @@ impl BufferQuotas {
 }
 
 impl BufferQuota {
-    /// Room for so many bytes, if there is.
+    /// Takes a permit for `bytes` bytes if it is available at once.
     pub(super) fn try_acquire(&self, bytes: usize) -> Option<BufferPermit> {
         let Self::Limited { all, own } = self else {
             return Some(BufferPermit::default());
@@ -72,12 +72,13 @@ impl BufferQuota {
         })
     }
 
-    /// The same, when there is. What is longer than there can be room for is alone.
+    /// Waits for a permit for `bytes` bytes. A batch larger than the quota takes all of it.
     pub(super) async fn acquire(&self, bytes: usize) -> BufferPermit {
         let Self::Limited { all, own } = self else {
             return BufferPermit::default();
         };
-        // The user's own first: who has a share of everybody's waits for nothing.
+        // The user's quota is taken first, so that a waiting user holds nothing of the shared
+        // quota.
         BufferPermit {
             _own: Arc::clone(own).acquire_many_owned(kib(bytes)).await.ok(),
             _all: Arc::clone(all).acquire_many_owned(kib(bytes)).await.ok(),

@@ -1,11 +1,11 @@
-//! Long answers, made by more than one processor.
+//! Encode pool: encodes long responses on more than one processor.
 //!
-//! A long list is cut into batches. While one is on its way to the client, the next
-//! ones are made on other threads; they come out in their order. Few threads do this
-//! for all requests. What is quickly made is made by who asks, if none of them is free.
+//! A long list is cut into batches. While one batch is sent to the client, the next ones are
+//! encoded on other threads; they are sent in order. A few threads are shared by all requests. A
+//! batch that is quick to encode is encoded by the caller if no thread is free.
 //!
-//! A batch is made when there is room to hold it until it is sent, in all and for each user:
-//! who reads a hundred lists slowly waits for themselves.
+//! A batch is encoded when there is quota to hold it until it is sent, in total and per user: a
+//! client that reads a hundred lists slowly delays only itself.
 
 mod buffer_quota;
 
@@ -19,11 +19,11 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking, yield_now};
 
-/// How many batches of an answer are made ahead at most.
+/// Maximum number of batches of one response that are encoded ahead.
 const BATCHES_AHEAD_MAX: usize = 4;
-/// As much is held of objects that a webhook converts, in all.
+/// Total bytes held for objects that a conversion webhook converts.
 const CONVERTED_BYTES_MAX: usize = 128 << 20;
-/// And of answers whose length is told before them.
+/// Total bytes held for responses whose length is needed before their items.
 const MEASURED_BYTES_MAX: usize = 32 << 20;
 const KIB: usize = 1024;
 
@@ -31,32 +31,32 @@ const KIB: usize = 1024;
 pub(crate) struct EncodePool {
     width: usize,
     threads: Arc<Semaphore>,
-    /// For batches that are made and not sent.
+    /// Quotas for batches that are encoded and not sent.
     quotas: BufferQuotas,
-    /// In KiB, as the next one.
+    /// In KiB, as is the next field.
     converted: Arc<Semaphore>,
     converted_bytes: usize,
     measured: Arc<Semaphore>,
 }
 
-/// What makes a batch.
+/// A job that encodes one batch.
 pub(crate) struct EncodeJob<F> {
-    /// About what is held of it.
+    /// Estimated size of the encoded batch.
     pub(crate) bytes: usize,
-    /// Whether it takes more than a moment: then it waits for a thread.
+    /// Whether encoding takes long: then the job always waits for a thread.
     pub(crate) is_slow: bool,
     pub(crate) run: F,
 }
 
-/// The batches of one answer.
+/// The batches of one response, in order.
 struct OrderedBatches<I, J, T> {
     pool: Arc<EncodePool>,
     quota: BufferQuota,
     jobs: I,
-    /// The next one, if there was no room or no thread for it.
+    /// The next job, if there was no quota or no thread for it.
     next: Option<EncodeJob<J>>,
     ahead: VecDeque<JoinHandle<(T, BufferPermit)>>,
-    /// Of the batch that was handed out last.
+    /// The permit of the batch that was returned last.
     sent: Option<BufferPermit>,
 }
 
@@ -70,7 +70,7 @@ impl EncodePool {
         let room = |bytes: usize| Arc::new(Semaphore::new(bytes / KIB));
         Self {
             width: cores.min(BATCHES_AHEAD_MAX),
-            // With one processor there is nobody else to do it.
+            // With one processor there is no other thread to encode on.
             threads: Arc::new(Semaphore::new(if cores > 1 { cores } else { 0 })),
             quotas: BufferQuotas::default(),
             converted: room(held_bytes),
@@ -79,7 +79,7 @@ impl EncodePool {
         }
     }
 
-    /// What a user may be answered with at a time.
+    /// The encoding quota of a user.
     pub(crate) fn quota_for(&self, user: &User) -> BufferQuota {
         match user.is_master() {
             true => BufferQuota::Unbounded,
@@ -87,7 +87,7 @@ impl EncodePool {
         }
     }
 
-    /// What the jobs make, in the order of the jobs.
+    /// The results of the jobs, in the order of the jobs.
     pub(crate) fn run_ordered<J, T>(
         self: Arc<Self>,
         share: BufferQuota,
@@ -130,7 +130,7 @@ where
         Some(made)
     }
 
-    /// Begins what there is room and a thread for.
+    /// Starts jobs for which there is quota and a thread.
     fn start_ahead(&mut self) {
         while self.ahead.len() < self.pool.width
             && let Some(job) = self.next.take().or_else(|| self.jobs.next())
@@ -145,7 +145,7 @@ where
         }
     }
 
-    /// The next one, when it is this user's turn.
+    /// Runs the next job once this user has quota for it.
     async fn run_next(&mut self) -> Option<(T, BufferPermit)> {
         let job = self.next.take().or_else(|| self.jobs.next())?;
         let room = self.quota.acquire(job.bytes).await;
@@ -160,7 +160,7 @@ where
     }
 }
 
-/// Another thread makes it.
+/// Encodes on another thread.
 fn spawn_encode<J, T>(
     job: EncodeJob<J>,
     thread: OwnedSemaphorePermit,
@@ -178,14 +178,14 @@ where
 }
 
 impl EncodePool {
-    /// Room to hold as much while its length is found out, if there is; it is free again when
-    /// the permit goes.
+    /// Reserves memory for encoding items whose total length is needed first, if available;
+    /// released with the permit.
     pub(crate) fn try_reserve_measured(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         try_acquire(&self.measured, bytes)
     }
 
-    /// The same for what is converted, and cannot be had in pieces. What is longer than there
-    /// can be room for is held while nothing else is.
+    /// Reserves memory for converted objects, which cannot be encoded in batches. A list larger
+    /// than the limit is held only while nothing else is.
     pub(crate) fn try_reserve_converted(&self, bytes: usize) -> Option<OwnedSemaphorePermit> {
         try_acquire(&self.converted, bytes.min(self.converted_bytes))
     }
@@ -201,7 +201,7 @@ async fn join<T>(away: JoinHandle<T>) -> T {
         Ok(made) => made,
         Err(error) => match error.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
-            // The runtime is going, and so is whoever asked.
+            // The runtime is shutting down, and the caller with it.
             Err(_) => std::future::pending().await,
         },
     }
@@ -223,7 +223,7 @@ mod tests {
         })
     }
 
-    /// However many threads there are, the order is that of the jobs.
+    /// Jobs stay in order for every number of threads.
     #[tokio::test]
     async fn encode_pool_keeps_batch_order() {
         for cores in [1, 2, 8] {
@@ -237,7 +237,7 @@ mod tests {
         }
     }
 
-    /// The threads are shared: who comes when all are taken is not kept waiting.
+    /// The threads are shared: a request that finds all of them taken encodes inline.
     #[tokio::test]
     async fn encode_pool_encodes_inline_when_no_thread_is_free() {
         let press = Arc::new(EncodePool::with_limits(2, 0));
@@ -246,13 +246,13 @@ mod tests {
         let quick = jobs(false, (0..3).map(|_| || std::thread::current().id()));
         let made = Arc::clone(&press).run_ordered(BufferQuota::Unbounded, quick);
         assert_eq!(made.collect::<Vec<_>>().await, [here; 3]);
-        // What is long would keep others from being served.
+        // Slow jobs would block a serving thread.
         let long = jobs(true, (0..3).map(|_| || std::thread::current().id()));
         let mut made = Box::pin(Arc::clone(&press).run_ordered(BufferQuota::Unbounded, long));
         assert!(made.next().now_or_never().is_none());
     }
 
-    /// Who does not take what is made gets no more, and keeps nobody else waiting.
+    /// A client that does not read gets no further batches encoded and does not delay others.
     #[tokio::test]
     async fn encode_pool_stops_encoding_for_slow_readers() {
         let press = Arc::new(EncodePool::with_limits(4, 0));

@@ -1,4 +1,4 @@
-//! How a list is written.
+//! Encodes a list in batches.
 
 use crate::encoding::byte_rope::{ByteRope, RopeBuilder};
 use crate::encoding::encode_pool::EncodeJob;
@@ -12,34 +12,34 @@ use bytes::Buf;
 use optik_store::Version;
 use std::sync::Arc;
 
-/// How much of what is stored makes a batch.
+/// Bytes of stored objects in a batch.
 const BATCH_BYTES: usize = 256 * 1024;
-/// The same, where next to nothing is done for each object.
+/// Bytes of stored objects in a batch if they are sent as stored and no selector is applied.
 const REFERENCED_BATCH_BYTES: usize = 1024 * 1024;
-/// What takes about a millisecond to be shown in another form.
+/// Batches of more bytes take about a millisecond to convert to another encoding.
 const SLOW_BATCH_BYTES_MIN: usize = 192 * 1024;
-/// What is shorter is copied: so many small parts cost more than that.
+/// Shorter objects are copied: sending many small parts by reference costs more than that.
 const REFERENCED_BYTES_MIN: usize = 2048;
-/// A revision and a comma.
+/// Space for a resourceVersion and a comma.
 const REVISION_BYTES: usize = 48;
-/// What identifies an object, usually.
+/// Usual size of the fields at the beginning of an object that identify it.
 const HEAD_BYTES: usize = 256;
 
-/// How many objects are fetched together from all over the memory.
+/// How many objects are prefetched together; they lie scattered in memory.
 const PREFETCHED_OBJECTS: usize = 32;
 /// The size of a cache line.
 const CACHE_LINE_BYTES: usize = 64;
 
-/// A list that is being written.
+/// Encodes the items of one list.
 pub(super) struct BatchWriter {
     pub(super) kind: Arc<ServedResource>,
     pub(super) selection: SelectionPredicate,
-    /// Of the list, as JSON.
+    /// The metadata of the list, as JSON.
     pub(super) metadata: String,
     pub(super) encoder: Option<ListEncoder>,
 }
 
-/// Some items of a list, and what separates them from those before.
+/// Some encoded items of a list, without the separator before the first.
 pub(super) struct EncodedBatch {
     pub(super) bytes: ByteRope,
     pub(super) items: u64,
@@ -47,7 +47,7 @@ pub(super) struct EncodedBatch {
 }
 
 impl EncodedBatch {
-    /// What is sent after so many items.
+    /// The bytes of the batch with its leading separator, if `items` items were sent before it.
     pub(super) fn preceded_by(mut self, items: u64) -> ByteRope {
         let lead = self.separation.byte().is_some() && self.items > 0;
         let wanted = self.separation.before(items).is_some();
@@ -78,8 +78,8 @@ impl BatchWriter {
         }
     }
 
-    /// What makes the batches of a list, one after the other, beginning with what was read
-    /// already.
+    /// The encode jobs of a list, one for each batch, in order; the first batch is `read`, which
+    /// was scanned already.
     pub(super) fn jobs(
         writer: Arc<Self>,
         mut read: Vec<Arc<Version>>,
@@ -106,7 +106,7 @@ impl BatchWriter {
         })
     }
 
-    /// About what is held of a batch. Other forms may be longer than what is stored.
+    /// The estimated size of an encoded batch. Other encodings may be longer than the stored bytes.
     fn room(&self, versions: &[Arc<Version>]) -> usize {
         let laid = self.shows_as_stored();
         let bytes: usize = versions
@@ -116,7 +116,7 @@ impl BatchWriter {
         if laid { bytes } else { 2 * bytes }
     }
 
-    /// Whether making a batch takes more than a moment.
+    /// Whether encoding a batch takes long enough to count as slow (see [`SLOW_BATCH_BYTES_MIN`]).
     pub(super) fn is_slow(&self, versions: &[Arc<Version>]) -> bool {
         !self.shows_as_stored() && self.room(versions) > SLOW_BATCH_BYTES_MIN
     }
@@ -145,7 +145,7 @@ impl BatchWriter {
         self.encoder.is_none() && self.kind.shows_as_stored()
     }
 
-    /// Writes what is selected, and what separates it; tells how many there are.
+    /// Writes the selected items with their separators; returns their number.
     fn write(&self, versions: &[Arc<Version>], sheaf: &mut RopeBuilder) -> u64 {
         let separation = self.separation();
         let mut ink = self.encoder.clone();
@@ -157,7 +157,7 @@ impl BatchWriter {
                 continue;
             }
             let mark = sheaf.written().len();
-            // Whether one stands before the first is not known here.
+            // Whether a separator is needed before the first item is not known here.
             if items > 0 {
                 sheaf.written().extend(separation.before(items));
             }
@@ -177,7 +177,7 @@ impl BatchWriter {
         items
     }
 
-    /// What is long goes out from where it is stored.
+    /// Long objects are sent by reference to the stored bytes.
     fn append_stored(
         &self,
         version: &Arc<Version>,
@@ -197,8 +197,8 @@ impl BatchWriter {
     }
 }
 
-/// Looks at the beginning and the end of objects. One after the other, each look would
-/// wait for the memory; together, they wait once.
+/// Touches the beginning and the end of objects. Touched one by one, each would wait for memory;
+/// touched together, they wait once.
 fn prefetch(versions: &[Arc<Version>]) {
     let seen = versions.iter().fold(0, |seen, version| {
         let value = version.value();
@@ -210,7 +210,7 @@ fn prefetch(versions: &[Arc<Version>]) {
     std::hint::black_box(seen);
 }
 
-/// About how much of an item is written.
+/// The estimated encoded size of an item.
 fn encoded_size(version: &Version, laid: bool) -> usize {
     let length = version.value().len();
     if laid && length >= REFERENCED_BYTES_MIN {
@@ -220,7 +220,7 @@ fn encoded_size(version: &Version, laid: bool) -> usize {
     }
 }
 
-/// The items of a list do not say what they are.
+/// An item without `kind` and `apiVersion`: list items omit them.
 fn untyped(version: &Version) -> ObjectView<'_> {
     ObjectView {
         typed: false,
@@ -228,7 +228,7 @@ fn untyped(version: &Version) -> ObjectView<'_> {
     }
 }
 
-/// The metadata of the list.
+/// The metadata of a list, as JSON: resourceVersion, continue token and remaining item count.
 pub(super) fn list_metadata(listing: &ListRequest, page: &ListPage) -> String {
     let mut text = format!(r#"{{"resourceVersion":"{}""#, page.at);
     let whole = listing.encoder.as_ref().is_none_or(ListEncoder::is_whole);
@@ -236,7 +236,7 @@ pub(super) fn list_metadata(listing: &ListRequest, page: &ListPage) -> String {
         text.push_str(r#","continue":"""#);
     }
     if let Some(next) = &page.next {
-        // A token has no character that needs escaping.
+        // A continue token has no character that needs escaping.
         text.push_str(&format!(r#","continue":"{}""#, next.continue_token));
         if let Some(remaining) = next.remaining_item_count {
             text.push_str(&format!(r#","remainingItemCount":{remaining}"#));
@@ -246,7 +246,7 @@ pub(super) fn list_metadata(listing: &ListRequest, page: &ListPage) -> String {
     text
 }
 
-/// Everything before the first item.
+/// The encoded list up to its first item.
 pub(super) fn list_head(kind: &ServedResource, metadata: &str) -> Vec<u8> {
     let text = format!(
         r#"{{"kind":"{}","apiVersion":"{}","metadata":{metadata},"items":["#,

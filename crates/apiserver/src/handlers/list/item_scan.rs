@@ -1,29 +1,29 @@
-//! Where a list is, and what comes next.
+//! The read position of a list and the objects after it.
 
 use optik_store::{KeyRange, Snapshot, Version};
 use std::sync::Arc;
 
-/// How many objects a selector looks at before others may run.
+/// How many objects a selector is matched against before the task yields.
 const BATCH_OBJECTS_MAX: usize = 2048;
 
-/// Where the items come from.
+/// The source of the items.
 #[derive(Clone)]
 pub(super) enum ItemSource {
-    /// The newest state of a snapshot, from a position on.
+    /// The latest state of a snapshot, from a position on.
     Live {
         snapshot: Snapshot,
         rest: Option<KeyRange>,
     },
-    /// Objects that were gathered; they are known to match.
+    /// Objects that were gathered before; they are known to match the selector.
     Gathered(std::vec::IntoIter<Arc<Version>>),
 }
 
-/// What is still to be written.
+/// The items of a list that are still to be written.
 #[derive(Clone)]
 pub(super) struct ItemScan(pub(super) ItemSource);
 
 impl ItemScan {
-    /// The next objects, about as many as have so many bytes.
+    /// The next objects, of about `bytes` bytes.
     pub(super) fn next_batch(&mut self, bytes: usize) -> Option<Vec<Arc<Version>>> {
         if self.is_at_end() {
             return None;
@@ -61,7 +61,7 @@ impl ItemScan {
     }
 }
 
-/// Objects that are written together.
+/// Collects the objects of one batch.
 struct BatchBuilder {
     versions: Vec<Arc<Version>>,
     room: usize,

@@ -1,4 +1,4 @@
-//! A list in pieces, made a little before they are sent.
+//! Streams a list in chunks that are encoded shortly before they are sent.
 
 use crate::encoding::byte_rope::ByteRope;
 use crate::encoding::encode_pool::{BufferQuota, EncodeJob, EncodePool};
@@ -9,7 +9,7 @@ use futures::stream::{self, BoxStream, Stream, StreamExt};
 use optik_object::protobuf::Envelope;
 use std::sync::Arc;
 
-/// What is left of a list of which so many items are written.
+/// Streams the rest of a list, of which `items` items are written already.
 pub(super) fn stream_rest<J>(
     (press, share): (Arc<EncodePool>, BufferQuota),
     jobs: impl Iterator<Item = EncodeJob<J>> + Send,
@@ -32,13 +32,13 @@ where
     pieces.filter(is_not_empty)
 }
 
-/// An empty piece would be nothing to send.
+/// Whether a chunk has bytes; empty chunks are not sent.
 fn is_not_empty(piece: &ByteRope) -> std::future::Ready<bool> {
     std::future::ready(piece.has_remaining())
 }
 
-/// A list whose length stands before its items. What there is no room to hold while
-/// the length is found out is made a second time.
+/// Streams a list in an encoding that puts its length before its items. Batches for which there is
+/// no buffer space while the length is computed are encoded a second time.
 pub(super) async fn stream_with_length(
     (press, share): (Arc<EncodePool>, BufferQuota),
     scan: ItemScan,
@@ -70,7 +70,7 @@ pub(super) async fn stream_with_length(
     let last = ByteRope::from(Bytes::from_static(Envelope::END));
     let last = stream::once(std::future::ready(last));
     let held = stream::iter(held).map(move |piece| {
-        // Given back with the last piece.
+        // The buffer space is released with the last piece.
         let _ = &room;
         piece
     });

@@ -1,8 +1,8 @@
-//! Many objects, at one revision.
+//! The `list` verb: reads many objects at one revision.
 //!
-//! A list without a limit is written while it is read: a snapshot, a position in it,
-//! and one chunk at a time. Only a page is gathered first, because its beginning
-//! tells where the next one starts.
+//! A list without a limit is encoded while it is read: a snapshot, a position in it, and one chunk
+//! at a time. Only a page is gathered first, because its metadata holds the continue token of the
+//! next page.
 
 mod batch_writer;
 mod item_scan;
@@ -30,26 +30,26 @@ use optik_store::Version;
 use std::sync::Arc;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// How much of a list is written before its beginning is sent.
+/// How much of a list is encoded before the response starts.
 const FIRST_CHUNK_BYTES: usize = 64 * 1024;
-/// When to come again if too many lists are being converted.
+/// `Retry-After` if too many lists are being converted.
 const RETRY_SECONDS: u32 = 1;
 
-/// A list to be written.
+/// The body of a list response.
 pub(crate) enum ListBody {
     Whole(Bytes),
     Stream(BoxStream<'static, ByteRope>),
 }
 
-/// What to list.
+/// The parameters of a list.
 pub(crate) struct ListRequest {
     pub(crate) kind: Arc<ServedResource>,
     pub(crate) namespace: Option<String>,
     pub(crate) selection: SelectionPredicate,
     pub(crate) plan: ListPlan,
-    /// `None`: as it is stored.
+    /// `None`: the encoding in which objects are stored.
     pub(crate) encoder: Option<ListEncoder>,
-    /// What may lie around of the answer.
+    /// The limit of bytes of this response that are encoded and not yet sent.
     pub(crate) buffer_quota: BufferQuota,
 }
 
@@ -69,7 +69,7 @@ pub(crate) async fn list(
     let made_by = (Arc::clone(press), listing.buffer_quota);
     let mut scan = ItemScan(page.source);
     let writer = BatchWriter {
-        // What was gathered is known to match.
+        // Gathered objects are known to match the selector.
         selection: match scan.0 {
             ItemSource::Gathered(_) => SelectionPredicate::default(),
             ItemSource::Live { .. } => listing.selection,
@@ -112,7 +112,7 @@ pub(crate) async fn list(
     Ok(ListBody::Stream(hold_until_sent(first.chain(rest), room)))
 }
 
-/// Room that is given back with the last piece.
+/// Streams `pieces` and releases the reserved buffer space with the last one.
 fn hold_until_sent(
     pieces: impl Stream<Item = ByteRope> + Send + 'static,
     room: Option<OwnedSemaphorePermit>,
@@ -129,9 +129,9 @@ struct ConvertedItems {
     room: Option<OwnedSemaphorePermit>,
 }
 
-/// Everything in the version that is asked for: where a webhook converts, all of it is
-/// gathered first, because a conversion that fails fails the whole list. Selectors look at
-/// what is stored.
+/// Converts all items to the requested version. If a conversion webhook is involved, all items are
+/// gathered first, because one failed conversion fails the whole list. Selectors are matched
+/// against the stored version.
 async fn convert_items(
     outside: &WebhookClient,
     press: &EncodePool,
@@ -147,8 +147,8 @@ async fn convert_items(
     })
 }
 
-/// Room for objects that are held until all of them are converted, by what is stored of
-/// them. Whoever comes when there is none comes again.
+/// Reserves buffer space, by stored size, for objects that are held until all of them are
+/// converted. If there is none, the client is asked to retry.
 fn reserve_for_conversion(
     press: &EncodePool,
     kind: &ServedResource,
@@ -176,12 +176,12 @@ fn select(listing: &ListRequest, source: ItemSource) -> Vec<Arc<Version>> {
     }
 }
 
-/// What a list has, for those who do something about it before they show it.
+/// The items of a list for callers that process them before they render the list.
 pub(crate) struct CollectedList {
     pub(crate) versions: Vec<Arc<Version>>,
-    /// The list up to its first item.
+    /// The encoded list up to its first item.
     pub(crate) head: Vec<u8>,
-    /// Held as long as the versions are, if a webhook converts them.
+    /// Reserved buffer space, held as long as the versions, if a webhook converts them.
     pub(crate) room: Option<OwnedSemaphorePermit>,
 }
 

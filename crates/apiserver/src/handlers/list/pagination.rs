@@ -1,4 +1,4 @@
-//! Which objects a list has.
+//! Pagination: which objects a list or a page contains, and the continue token after it.
 
 use crate::handlers::freshness::{WaitPolicy, snapshot, wait_until_fresh};
 use crate::handlers::list::ListRequest;
@@ -9,7 +9,7 @@ use optik_store::{KeyRange, RangeError, RangeQuery, Revision, Snapshot, Store, V
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-/// A page, or the whole.
+/// A page of a list, or the whole list.
 pub(super) struct ListPage {
     pub(super) at: Revision,
     pub(super) source: ItemSource,
@@ -18,7 +18,7 @@ pub(super) struct ListPage {
 
 pub(super) struct NextPage {
     pub(super) continue_token: String,
-    /// Not told when a selector leaves objects out.
+    /// `None` if a selector leaves objects out.
     pub(super) remaining_item_count: Option<u64>,
 }
 
@@ -71,7 +71,7 @@ pub(super) async fn find_page(store: &Store, listing: &ListRequest) -> Result<Li
     }
 }
 
-/// The state of a snapshot; all of it is written as it is read.
+/// The state of a snapshot without a limit; it is encoded while it is read.
 fn latest_page(
     listing: &ListRequest,
     snapshot: Snapshot,
@@ -94,18 +94,18 @@ fn latest_page(
     })
 }
 
-/// A selector that names an object leaves one key to look at.
+/// The key range of a field selector on `metadata.name`: one key.
 fn single_key_range(listing: &ListRequest) -> Option<KeyRange> {
     let name = listing.selection.only_name()?;
     let namespace = listing.namespace.as_deref();
-    // Across namespaces the name alone is no key.
+    // Across namespaces the name alone does not determine a key.
     if listing.kind.is_namespaced() && namespace.is_none() {
         return None;
     }
     Some(KeyRange::one(listing.kind.key(namespace, name)))
 }
 
-/// The state at a revision that may be past, or a page of it.
+/// The state at a revision, possibly an old one, or a page of that state.
 fn page_at_revision(
     listing: &ListRequest,
     snapshot: &Snapshot,
@@ -155,13 +155,13 @@ struct PageQuery {
 
 struct PageItems {
     versions: Vec<Arc<Version>>,
-    /// The key of the last object of the page, if there are objects after it.
+    /// The key of the last object of the page, if objects follow it.
     more_after: Option<Vec<u8>>,
     remaining: u64,
 }
 
-/// Finds the objects of a page. The limit counts objects that match; whether more
-/// remain is judged by all objects, as upstream does.
+/// Gathers the objects of a page. The limit counts matching objects; whether more objects remain is
+/// judged by all objects, as upstream does.
 fn gather(
     listing: &ListRequest,
     snapshot: &Snapshot,
@@ -206,7 +206,7 @@ fn expired(error: RangeError, start: Option<&str>) -> Status {
             };
             Status::continue_expired(&fresh.encode())
         }
-        // Whoever asks has waited for the revision before.
+        // The caller has waited for the revision before.
         (RangeError::Future { newest }, _) => {
             Status::too_large_resource_version(newest.next().get(), newest.get(), 1)
         }

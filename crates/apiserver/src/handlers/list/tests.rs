@@ -8,7 +8,7 @@ use optik_platform::{SystemClock, SystemEntropy};
 use optik_store::{Options, Origin, Put, Store, Txn};
 use serde_json::{Value, json};
 
-/// Several batches in every form.
+/// Enough objects for several batches in every encoding.
 const OBJECTS: usize = 400;
 
 async fn filled() -> (Store, Arc<ServedResource>) {
@@ -21,7 +21,7 @@ async fn filled() -> (Store, Arc<ServedResource>) {
             "metadata": {"name": name, "namespace": "n", "labels": {"third": (number % 3).to_string()}},
             "data": {"text": "x".repeat(if number % 4 == 0 { 10 } else { 4096 })}});
         let bytes = match number % 50 {
-            // As somebody else might have written it.
+            // An object in a different JSON form, as another writer of the store might produce it.
             49 => serde_json::to_vec(&object).unwrap(),
             _ => optik_object::encode_canonical(&object).unwrap(),
         };
@@ -118,7 +118,7 @@ async fn list_batches_form_one_document_in_every_encoding() {
     store.close().await;
 }
 
-/// What there is no room to hold is made twice, and comes out once.
+/// Batches that do not fit into the buffer are encoded twice and sent once.
 #[tokio::test]
 async fn list_is_identical_when_it_is_encoded_twice_to_find_its_length() {
     let (store, kind) = filled().await;
@@ -132,7 +132,7 @@ async fn list_is_identical_when_it_is_encoded_twice_to_find_its_length() {
     store.close().await;
 }
 
-/// What is long is sent from where it is stored.
+/// Long objects are sent by reference to the stored bytes.
 #[tokio::test]
 async fn list_sends_long_objects_without_copying() {
     let (store, kind) = filled().await;
@@ -150,7 +150,7 @@ async fn list_sends_long_objects_without_copying() {
         let stored = snapshot.get(key.as_bytes()).unwrap().value().as_ptr_range();
         sent.iter().any(|part| stored.contains(&part.start))
     };
-    // The first of them went into the first piece.
+    // The first of them are part of the first chunk.
     for number in 100..OBJECTS {
         let long = number % 4 != 0 && number % 50 != 49;
         assert_eq!(from_where_it_is(number), long, "{number}");

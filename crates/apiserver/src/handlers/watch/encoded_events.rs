@@ -1,4 +1,5 @@
-//! Events as bytes, made once however many watch.
+//! Cache of encoded watch events: an event is encoded once per representation, for any number of
+//! watchers.
 
 use crate::encoding::representation::Representation;
 use crate::registry::served_resource::{ObjectView, ServedResource};
@@ -7,13 +8,13 @@ use optik_object::Status;
 use optik_store::{Event, Key, Revision, Version};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// How many events are remembered. Watchers of one collection are told within
-/// moments of each other, so the last few are enough.
+/// Number of cached events. Watchers of a collection receive an event within moments of each other,
+/// so the last few events are enough.
 const CACHED_EVENTS_MAX: usize = 512;
-/// Far enough that revisions of one form rarely meet those of another.
+/// Offset between the slots of different representations, so that their revisions rarely collide.
 const REPRESENTATION_STRIDE: usize = 57;
-/// Larger events are made for each watcher: remembering them would cost more memory
-/// than making them costs time.
+/// Larger events are encoded for each watcher: caching them would cost more memory than encoding
+/// them costs time.
 const CACHED_EVENT_BYTES_MAX: usize = 16 * 1024;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +42,7 @@ impl EventType {
     }
 }
 
-/// The last events that somebody was told.
+/// The most recently encoded events.
 pub(crate) struct EncodedEvents {
     slots: Vec<Mutex<Option<EventSlot>>>,
 }
@@ -64,7 +65,7 @@ impl Default for EncodedEvents {
 }
 
 impl EncodedEvents {
-    /// The event in a form, made now if nobody else has been told it so.
+    /// Returns the cached event in a representation; encodes it if it is not cached.
     pub(super) fn encode_once(
         &self,
         kind: &Arc<ServedResource>,
@@ -75,10 +76,10 @@ impl EncodedEvents {
     ) -> Option<Bytes> {
         let version = event.version();
         let revision = version.mod_revision();
-        // Forms have places of their own, so that they do not drive each other out.
+        // Each representation has slots of its own, so that they do not evict each other's events.
         let place = revision.get() as usize + form.cache_hash() * REPRESENTATION_STRIDE;
         let place = &self.slots[place % CACHED_EVENTS_MAX];
-        // A line is put there whole, or not at all.
+        // A slot is written as a whole, so a poisoned lock still guards a consistent value.
         let mut place = place.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = &*place
             && slot.revision == revision
@@ -104,7 +105,7 @@ impl EncodedEvents {
     }
 }
 
-/// A deletion shows what was there, at the revision of the change.
+/// Encodes an event. A deletion shows the prior object, at the revision of the deletion.
 pub(super) fn encode(
     event_type: EventType,
     event: &Event,
@@ -122,7 +123,8 @@ pub(super) fn encode(
     write(shown, &mut line).then(|| line.into())
 }
 
-/// Appends a line; leaves nothing and says no if the stored bytes are no object.
+/// Appends an event line; appends nothing and returns `false` if the stored bytes are not a valid
+/// object.
 pub(super) fn write_event(
     kind: &ServedResource,
     event_type: EventType,
@@ -144,7 +146,7 @@ pub(super) fn write_event(
     true
 }
 
-/// The object of an event without an object: how far the watch has come.
+/// The object of a bookmark: it contains only the revision that the watch has reached.
 pub(super) fn bookmark(kind: &ServedResource, revision: Revision, ends_initial: bool) -> String {
     let annotations = if ends_initial {
         r#","annotations":{"k8s.io/initial-events-end":"true"}"#
@@ -157,7 +159,7 @@ pub(super) fn bookmark(kind: &ServedResource, revision: Revision, ends_initial: 
     )
 }
 
-/// The last event of a watch that fails.
+/// The ERROR event that ends a failed watch.
 pub(super) fn error_event(status: &Status) -> Bytes {
     let mut line = br#"{"type":"ERROR","object":"#.to_vec();
     line.extend_from_slice(&status.to_json());

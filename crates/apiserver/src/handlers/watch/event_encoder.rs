@@ -1,4 +1,4 @@
-//! Events in the form that a watcher asked for.
+//! Encodes watch events in the representation that the client negotiated.
 
 use crate::encoding::representation::{
     Encoding, Representation, Serializer, Transform, encode_status,
@@ -14,13 +14,13 @@ use optik_platform::Clock;
 use optik_store::{Event, Revision};
 use std::sync::Arc;
 
-/// Tells one watcher.
+/// Encodes the events of one watcher.
 pub(super) struct EventEncoder {
     representation: Representation,
     clock: Arc<dyn Clock>,
     tape: Tape,
     scratch: Vec<u8>,
-    /// A table names its columns once.
+    /// Whether the columns of a table were sent: only the first table of a watch has them.
     columns_sent: bool,
 }
 
@@ -39,7 +39,8 @@ impl EventEncoder {
         self.representation
     }
 
-    /// Appends an event; leaves nothing and says no if the stored bytes are no object.
+    /// Appends an event; appends nothing and returns `false` if the stored bytes are not a valid
+    /// object.
     pub(super) fn write(
         &mut self,
         kind: &ServedResource,
@@ -63,7 +64,7 @@ impl EventEncoder {
         self.serialize(kind, event_type.name(), out)
     }
 
-    /// What is in the scratch, as an event.
+    /// Appends the object in the scratch buffer as an event.
     fn serialize(&mut self, kind: &ServedResource, event_type: &str, out: &mut Vec<u8>) -> bool {
         let mark = out.len();
         let first = !self.columns_sent;
@@ -81,8 +82,8 @@ impl EventEncoder {
         true
     }
 
-    /// The event as all who watch in this form are told it; `None` if the stored bytes
-    /// are no object.
+    /// The event from the cache that all watchers with this representation share; `None` if the
+    /// stored bytes are not a valid object.
     pub(super) fn line(
         &mut self,
         encoded: &EncodedEvents,
@@ -118,7 +119,7 @@ impl EventEncoder {
         })
     }
 
-    /// An event without an object: how far the watch has come.
+    /// Appends a bookmark with the revision that the watch has reached.
     pub(super) fn bookmark(
         &mut self,
         kind: &ServedResource,
@@ -138,7 +139,7 @@ impl EventEncoder {
     }
 }
 
-/// The last event of a watch that fails.
+/// The ERROR event that ends a failed watch.
 pub(super) fn encode_error(form: Representation, status: &Status) -> Bytes {
     match form.encoding {
         Encoding::Protobuf => {

@@ -1,4 +1,4 @@
-//! What happens to a collection, as it happens.
+//! The `watch` verb: streams the changes of a collection.
 
 mod encoded_events;
 mod event_encoder;
@@ -24,7 +24,7 @@ use optik_platform::{Clock, Entropy};
 use optik_store::{Revision, Snapshot, Store, Watch, WatchError, WatchFrom, WatchSpec};
 use std::sync::Arc;
 
-/// What to watch.
+/// The parameters of a watch.
 pub(crate) struct WatchRequest {
     pub(crate) kind: Arc<ServedResource>,
     pub(crate) namespace: Option<String>,
@@ -33,21 +33,22 @@ pub(crate) struct WatchRequest {
     pub(crate) representation: Representation,
 }
 
-/// What a watch needs of the server.
+/// The parts of the server that a watch uses.
 #[derive(Clone)]
 pub(crate) struct WatchDeps {
     pub(crate) store: Store,
-    /// Who converts objects, if somebody else does.
+    /// Calls the conversion webhook of a CRD.
     pub(crate) webhook_client: WebhookClient,
     pub(crate) encoded: Arc<EncodedEvents>,
     pub(crate) entropy: Arc<dyn Entropy>,
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-/// Events, each on a line (or in a frame) of its own. What goes wrong from here on is an event too.
+/// Starts a watch. Each event is a line or a frame; errors after this function returns are ERROR
+/// events.
 ///
-/// Where the watch begins is settled before this returns: whoever sees the answer
-/// begin may count on it.
+/// The start revision is fixed before this returns: once a client sees the response headers, it
+/// receives every later change.
 pub(crate) async fn watch(
     around: &WatchDeps,
     watching: WatchRequest,
@@ -103,7 +104,7 @@ async fn open_stream(around: &WatchDeps, watching: WatchRequest) -> Result<Watch
     ))
 }
 
-/// Where a stream begins.
+/// The start of a watch stream.
 struct WatchStart {
     start: Revision,
     initial: Option<Snapshot>,
@@ -128,17 +129,17 @@ fn open_store_watch(
         })
 }
 
-/// Ends with the life of the kind, once what has come by then is told.
+/// Ends the stream when the served kind is replaced or removed, after the pending events were sent.
 fn until_kind_replaced(
     pieces: BoxStream<'static, Bytes>,
     life: tokio::sync::watch::Receiver<()>,
 ) -> impl futures::Stream<Item = Bytes> + Send {
     futures::stream::unfold((pieces, life), |(mut pieces, mut life)| async move {
         let piece = tokio::select! {
-            // The events first: the last ones are the deletions of the objects.
+            // Events first: the last ones are the deletions of the objects.
             biased;
             piece = pieces.next() => piece?,
-            // Nothing is ever sent; what comes is the end of the sender.
+            // No value is ever sent; the receiver only resolves when the sender is dropped.
             _ = life.changed() => return None,
         };
         Some((piece, (pieces, life)))

@@ -1,4 +1,4 @@
-//! The stream of one watcher.
+//! The event stream of one watcher.
 
 use crate::handlers::watch::encoded_events::{EncodedEvents, EventType};
 use crate::handlers::watch::event_encoder::{EventEncoder, encode_error};
@@ -16,11 +16,11 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// How much is written at once when much is to be told.
+/// Bytes per chunk if many events are pending.
 const CHUNK_BYTES: usize = 64 * 1024;
-/// How many objects are looked at before others may run.
+/// How many objects are scanned before the task yields.
 const SCAN_OBJECTS_MAX: usize = 2048;
-/// How often a stream looks for something to tell before others may run.
+/// How many phases a stream goes through without output before the task yields.
 const POLLS_MAX: usize = 4;
 
 pub(super) struct WatcherStream {
@@ -32,43 +32,43 @@ pub(super) struct WatcherStream {
     watch: Watch,
     timer: WatchTimer,
     phase: WatchPhase,
-    /// The revision it began at: a bookmark is worth sending only beyond it.
+    /// The start revision: a bookmark is sent only for later ones.
     start: Revision,
-    /// The newest revision the client has been told.
+    /// The newest revision that was sent to the client.
     sent_revision: Revision,
     bookmarks: bool,
     mark_initial_end: bool,
 }
 
 enum WatchPhase {
-    /// The state it begins with.
+    /// Sending the initial state.
     Initial {
         state: Snapshot,
         rest: KeyRange,
     },
-    /// All of that has been told.
+    /// The initial state was sent.
     InitialEnd,
     Live,
-    /// Commits that have come; those before `next` have been told.
+    /// Sending received commits; those before `next` were sent.
     Sending {
         batch: WatchBatch,
         next: usize,
     },
-    /// What is told next is with somebody who converts it.
+    /// Waiting for the conversion webhook to convert the next objects.
     Converting {
         converted: BoxFuture<'static, Result<Vec<Arc<Version>>, Status>>,
         pending: PendingConversion,
-        /// What comes after.
+        /// The phase after the conversion.
         after: Box<WatchPhase>,
     },
     Ended,
 }
 
-/// What is told once it is converted.
+/// The events to send when their objects are converted.
 struct PendingConversion {
-    /// One for each version: what happened, and when.
+    /// Event type and revision of each version.
     events: Vec<(EventType, Revision)>,
-    /// Where that leaves the watch.
+    /// The revision that the watch has reached with these events.
     through_revision: Revision,
 }
 
@@ -100,7 +100,7 @@ impl WatcherStream {
         }
     }
 
-    /// The next lines, if there are any yet; none at all at the end.
+    /// The next encoded events, when there are any; `None` at the end.
     fn poll_bytes(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         let converts = self.converts();
         Poll::Ready(Some(match &mut self.phase {
@@ -125,9 +125,9 @@ impl WatcherStream {
         }))
     }
 
-    /// Waits for commits, or for the clock.
+    /// Waits for commits or for the timer.
     fn poll_events(&mut self, cx: &mut Context<'_>) -> Poll<Bytes> {
-        // The clock first: a busy collection must not make a watch endless.
+        // The timer first: a busy collection must not keep a watch open for ever.
         if let Poll::Ready(due) = self.timer.poll_due(cx) {
             return Poll::Ready(match due {
                 TimerEvent::Bookmark => self.bookmark().unwrap_or_default(),
@@ -139,7 +139,8 @@ impl WatcherStream {
         }
         self.phase = match ready!(self.watch.poll_next(cx)) {
             Ok(batch) => WatchPhase::Sending { batch, next: 0 },
-            // Too far behind, or the store stops: the client resumes elsewhere.
+            // The watcher is too far behind, or the store shuts down: the client resumes with a new
+            // watch.
             Err(_) => WatchPhase::Ended,
         };
         Poll::Ready(Bytes::new())
@@ -156,7 +157,7 @@ impl WatcherStream {
             .then(|| self.encoder.bookmark(&self.kind, self.sent_revision, false))
     }
 
-    /// The next part of the initial state.
+    /// Encodes the next part of the initial state.
     fn encode_initial(&mut self) -> Bytes {
         let WatchPhase::Initial { state, rest } = &mut self.phase else {
             return Bytes::new();
@@ -181,8 +182,8 @@ impl WatcherStream {
         out.into()
     }
 
-    /// The next part of a batch. One event goes out as it is, shared with all who
-    /// watch; many go out together.
+    /// Encodes the next part of a batch. A single event is sent from the cache that watchers share;
+    /// many events are sent together in one chunk.
     fn encode_batch(&mut self) -> Bytes {
         let WatchPhase::Sending { batch, next } = &mut self.phase else {
             return Bytes::new();
@@ -216,13 +217,14 @@ impl WatcherStream {
     }
 }
 
-/// Of kinds whose objects somebody else converts.
+/// Kinds with a conversion webhook.
 impl WatcherStream {
     fn converts(&self) -> bool {
         self.kind.converter().is_some()
     }
 
-    /// Has the next part of the initial state converted: as much as one question is about.
+    /// Starts the conversion of the next part of the initial state: as many objects as one
+    /// ConversionReview takes.
     fn convert_state(&mut self) -> Bytes {
         let WatchPhase::Initial { state, rest } = &self.phase else {
             return Bytes::new();
@@ -256,7 +258,7 @@ impl WatcherStream {
         self.convert(versions, news, after)
     }
 
-    /// Has the next commits converted. A commit is told as a whole.
+    /// Starts the conversion of the next commits. The events of a commit are sent together.
     fn convert_batch(&mut self) -> Bytes {
         let phase = std::mem::replace(&mut self.phase, WatchPhase::Ended);
         let WatchPhase::Sending { batch, mut next } = phase else {
@@ -347,18 +349,18 @@ impl futures::Stream for WatcherStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         for _ in 0..POLLS_MAX {
             match ready!(self.poll_bytes(cx)) {
-                // What no selector let through is nothing to send.
+                // If the selector filtered out every event, there is nothing to send.
                 Some(lines) if lines.is_empty() => {}
                 lines => return Poll::Ready(lines),
             }
         }
-        // A watch that finds nothing for long must not hold the thread.
+        // A watch that matches nothing for long must not occupy the thread.
         cx.waker().wake_by_ref();
         Poll::Pending
     }
 }
 
-/// What a watcher is told of a change; `None` if it is none of its business.
+/// The event type of a change for a watcher; `None` if its selector does not match the change.
 fn event_type_for(
     kind: &ServedResource,
     selection: &SelectionPredicate,

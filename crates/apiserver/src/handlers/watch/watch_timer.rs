@@ -1,4 +1,4 @@
-//! When a watch speaks without being asked, and when it ends.
+//! Schedules the bookmarks and the end of a watch.
 
 use optik_platform::Entropy;
 use std::pin::Pin;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
-/// A bookmark this long before the end lets the client resume from close to it.
+/// The last bookmark is sent this long before the end, so that the client can resume close to it.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
-/// A watch that does not say how long it lasts ends at random between one and two
-/// times this, so that a crowd that came together does not come back together.
+/// A watch without `timeoutSeconds` ends at random between one and two times this duration, so that
+/// watchers that started together do not reconnect together.
 const WATCH_DURATION_MIN: Duration = Duration::from_secs(1800);
 
 pub(super) struct WatchTimer {
@@ -34,7 +34,7 @@ impl WatchTimer {
             Some(seconds) => Duration::from_secs(u64::try_from(seconds).unwrap_or(0)),
         };
         let now = Instant::now();
-        // More than a century is for ever.
+        // Longer durations are capped at more than a century.
         let end = now + life.min(Duration::from_secs(u64::from(u32::MAX)));
         let bookmark = next_bookmark(now, end);
         Self {
@@ -44,12 +44,12 @@ impl WatchTimer {
         }
     }
 
-    /// Whether it ended before it began.
+    /// Whether the end has passed, possibly before the watch started.
     pub(super) fn is_over(&self) -> bool {
         self.end <= Instant::now()
     }
 
-    /// Waits for what comes first.
+    /// Waits for the next timer event.
     pub(super) fn poll_due(&mut self, cx: &mut Context<'_>) -> Poll<TimerEvent> {
         ready!(self.timer.as_mut().poll(cx));
         let now = Instant::now();

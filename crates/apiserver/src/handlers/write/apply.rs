@@ -1,4 +1,4 @@
-//! Server-side apply: what a manager wants of an object, whatever others want.
+//! Server-side apply: merges the configuration of a field manager into the live object.
 
 use crate::handlers::write::create::{admit_create, create_once};
 use crate::handlers::write::field_manager::{ManagedFieldsState, apply_configuration};
@@ -18,16 +18,16 @@ use optik_schema::{drop_declared_nulls, prune};
 use optik_store::Revision;
 use std::borrow::Cow;
 
-/// What a manager wants.
+/// The apply configuration of a field manager.
 pub(crate) struct ApplyConfiguration {
     object: Object,
-    /// Keys that are given twice, in Go's words.
+    /// Duplicate keys of the body, in the words of Go's decoder.
     pub(crate) duplicates: Vec<String>,
     force: bool,
 }
 
 impl ApplyConfiguration {
-    /// Reads a configuration of this kind. Only the first document counts.
+    /// Reads a configuration of this kind. Only the first YAML document is used.
     pub(crate) fn read(kind: &ServedResource, body: &[u8], force: bool) -> Result<Self, Status> {
         let parsed = optik_object::yaml::parse(body)
             .map_err(|error| unreadable(&format!("error converting YAML to JSON: {error}")))?;
@@ -40,7 +40,7 @@ impl ApplyConfiguration {
         })
     }
 
-    /// What strict clients do not want to have said.
+    /// Refuses duplicate keys under `fieldValidation=Strict`.
     fn check_field_validation(&self, validation: FieldValidation) -> Result<(), Status> {
         if validation != FieldValidation::Strict || self.duplicates.is_empty() {
             return Ok(());
@@ -80,7 +80,7 @@ fn decode_as_kind(kind: &ServedResource, value: Value) -> Result<Object, Status>
     Ok(config)
 }
 
-/// `PATCH` with a configuration: makes the object if there is none.
+/// `PATCH` with an apply configuration: creates the object if there is none.
 pub(crate) async fn apply(
     writing: &WriteContext<'_>,
     name: &str,
@@ -102,7 +102,7 @@ pub(crate) async fn apply(
     }
 }
 
-/// `None`: somebody made it meanwhile.
+/// Creates the object. `None`: a concurrent request created it.
 async fn create(
     writing: &WriteContext<'_>,
     name: &str,
@@ -128,7 +128,7 @@ async fn create(
     Ok(create_once(writing, object, &arrival).await?.ok())
 }
 
-/// `None`: somebody changed it meanwhile.
+/// Applies to the live object. `None`: a concurrent request changed it.
 async fn apply_to_existing(
     writing: &WriteContext<'_>,
     name: &str,
@@ -176,12 +176,12 @@ async fn apply_to_existing(
     if sent.is_some_and(|sent| Revision::new(sent.get()) != found.revision()) {
         return Err(Status::object_modified(resource, name));
     }
-    // Zero is not what is there, but a word that says nothing of it.
+    // resourceVersion "0" is no precondition.
     let says_nothing = sent.is_none() && !config.resource_version().is_empty();
     if says_nothing && !writing.kind.resource.strategy_options.unconditional_update {
         return Err(Status::resource_version_required(resource, name));
     }
-    // The merge was made with this very object.
+    // The merge was made with exactly this revision.
     object.set_resource_version(found.revision().get());
     try_replace(writing, part, &key, found, object).await
 }
@@ -211,8 +211,8 @@ fn merge_configuration(
     Ok(object)
 }
 
-/// What has the right type and is still not what it should be, in the words of who reads
-/// it next.
+/// The error for a configuration with fields of the right type but invalid values (base64,
+/// quantity, time), in the words of the upstream decoder that reads it next.
 fn type_error(kind: &ServedResource, config: &Object, error: &NormalizeError) -> Status {
     let of = gvk_string(&kind.api_version, &kind.resource.kind);
     let (namespace, name) = (config.namespace(), config.name());

@@ -1,4 +1,4 @@
-//! Giving a pod to a node.
+//! The `binding` subresource of pods: assigns a pod to a node.
 
 use crate::handlers::write::update::{check_uid_precondition, error_key};
 use crate::handlers::write::write_admission::{self, AdmissionTarget};
@@ -9,23 +9,23 @@ use bytes::Bytes;
 use optik_object::{FieldError, Map, Object, ResourceName, Status, Value};
 use serde_json::json;
 
-/// What cannot be done is told of this.
+/// The resource that errors name.
 const BINDING_RESOURCE: ResourceName<'static> = ResourceName {
     group: "",
     plural: "pods/binding",
     kind: "Binding",
 };
 
-/// How a pod is given to a node.
+/// Which endpoint a binding is posted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BindingEndpoint {
-    /// `POST` to `binding` of the pod.
+    /// `POST` to the `binding` subresource of the pod.
     Subresource,
-    /// `POST` to `bindings`: the old one.
+    /// `POST` to the `bindings` collection, the older endpoint.
     Collection,
 }
 
-/// A pod gets its node once.
+/// Assigns a pod to a node; a pod is assigned only once.
 pub(crate) async fn bind(
     writing: &WriteContext<'_>,
     way: BindingEndpoint,
@@ -163,7 +163,7 @@ fn assign(
     Ok(())
 }
 
-/// A member that is an object; made if it is not.
+/// The object under a key; anything else there is replaced by an empty object.
 fn member<'a>(members: &'a mut Map, name: &str) -> &'a mut Map {
     let value = members.entry(name).or_insert(Value::Null);
     if !value.is_object() {

@@ -1,4 +1,4 @@
-//! New objects.
+//! The `create` verb: stores new objects.
 
 use crate::admission::namespace_lifecycle::{NamespacePrecondition, check_active};
 use crate::handlers::write::update::SubresourceTarget;
@@ -16,9 +16,9 @@ use optik_object::{
 use optik_patch::validate_managed_fields;
 use optik_store::Revision;
 
-/// How often a generated name is tried.
+/// Attempts to find a free name for `generateName`.
 const GENERATED_NAME_ATTEMPTS_MAX: usize = 8;
-/// How often an object is given something that another takes before it is stored.
+/// Attempts to allocate values that concurrent requests take before the object is stored.
 const ALLOCATION_ATTEMPTS_MAX: usize = 16;
 
 /// `POST` to a collection.
@@ -35,29 +35,30 @@ pub(crate) async fn create(
     if object.name().is_empty() {
         return create_with_generated_name(writing, &object, &arrival).await;
     }
-    // A name that was given is not made again, but is refused as if it had been.
+    // If the client sent a name as well, it is not generated again; a conflict is reported as one
+    // of `generateName`.
     let created = create_once(writing, object, &arrival).await?;
     created.map_err(Status::into_generate_name_conflict)
 }
 
-/// What comes with a new object.
+/// State of a create between admission and storage.
 pub(super) struct CreateContext {
-    /// What it will stand on.
+    /// The namespace state that the create depends on.
     namespace_precondition: Option<NamespacePrecondition>,
-    /// The revision that the client named.
+    /// The resourceVersion in the body.
     revision: String,
-    /// Whoever names a revision does not mean a new object.
+    /// Whether a resourceVersion in the body is refused, because it does not refer to a new object.
     must_be_new: bool,
 }
 
 impl CreateContext {
-    /// Where an update makes an object, its revision is read, and means nothing.
+    /// If an update creates the object, its resourceVersion is parsed but has no effect.
     pub(super) fn check_revision(&self) -> Result<(), Status> {
         let read = parse_body_resource_version(&self.revision).map(drop);
         read.map_err(|error| Status::invalid_resource_version_in_body(&error))
     }
 
-    /// Upstream's store looks at it after everything else; its dry runs never do.
+    /// Upstream's storage checks this after everything else; its dry runs never do.
     fn check_no_revision(&self) -> Result<(), Status> {
         match self.must_be_new && create_sets_resource_version(&self.revision) {
             true => Err(Status::resource_version_on_create()),
@@ -66,8 +67,8 @@ impl CreateContext {
     }
 }
 
-/// What happens to a new object before it is one: who made it is noted, and others have
-/// their say. Once, however often its name is tried.
+/// Prepares a new object: defaulting, managed fields and mutating admission. Runs once, however
+/// many generated names are tried.
 pub(super) async fn admit_create(
     writing: &WriteContext<'_>,
     object: &mut Object,
@@ -127,7 +128,7 @@ async fn create_with_generated_name(
     }
 }
 
-/// The namespace of the URL is the object's.
+/// Sets the namespace of the object to that of the URL if it has none.
 pub(super) fn default_namespace(
     writing: &WriteContext<'_>,
     object: &mut Object,
@@ -145,8 +146,8 @@ pub(super) fn default_namespace(
     Ok(())
 }
 
-/// Makes an object that [`begin`] has seen if its name is free; the inner error says that
-/// it is not.
+/// Stores an object that [`admit_create`] has prepared, if its name is free; the inner error says
+/// that the name is taken.
 pub(super) async fn create_once(
     writing: &WriteContext<'_>,
     mut object: Object,
@@ -200,7 +201,7 @@ fn validation_errors(writing: &WriteContext<'_>, object: &Object) -> Vec<FieldEr
     errors
 }
 
-/// `None`: what the object was given was given to another meanwhile.
+/// `None`: a value allocated to the object was allocated to another object concurrently.
 async fn try_store(
     writing: &WriteContext<'_>,
     key: &str,
@@ -218,7 +219,7 @@ async fn try_store(
     }
     arrival.check_no_revision()?;
     let mut bytes = Bytes::from(writing.encode(object)?);
-    // Of a namespace that changed meanwhile, but is there; hardly ever.
+    // The state of a namespace that changed concurrently and still exists; this is rare.
     let mut moved = None;
     for _ in 0..ALLOCATION_ATTEMPTS_MAX {
         let stored = writing.to_storage_version(object, &bytes).await?;
@@ -248,7 +249,7 @@ async fn try_store(
     ))
 }
 
-/// A dry run.
+/// The response of a dry run.
 async fn dry_run_result(
     writing: &WriteContext<'_>,
     key: &str,
@@ -259,7 +260,7 @@ async fn dry_run_result(
         return Ok(Err(already_exists(writing, object.name(), there.value())));
     }
     let bytes = writing.encode(&object)?;
-    // Shown as what would be read: two of them take too much room at a time.
+    // Rendered from the encoded bytes: keeping the object as well would take too much memory.
     drop(object);
     let body = writing.render(&bytes, Revision::ZERO)?;
     Ok(Ok(created_outcome(body)))

@@ -1,4 +1,5 @@
-//! Objects that go away, at once or in steps (CONC §2.5).
+//! The `delete` and `deletecollection` verbs: graceful deletion, finalizers and removal
+//! (CONC §2.5).
 
 use crate::admission::namespace_lifecycle::IMMORTAL_NAMESPACES;
 use crate::encoding::encode_pool::EncodePool;
@@ -19,13 +20,13 @@ use optik_store::Revision;
 
 const ORPHAN: &str = "orphan";
 const FOREGROUND: &str = "foregroundDeletion";
-/// How many objects of a collection are deleted at a time.
+/// How many objects of a collection are deleted concurrently.
 const CONCURRENT_DELETES_MAX: usize = 64;
 
-/// What became of it.
+/// The outcome of a deletion.
 pub(crate) struct DeleteResult {
     pub(crate) body: Bytes,
-    /// It is still there, and will be for a while.
+    /// The object still exists and waits for finalizers or for its grace period.
     pub(crate) pending: bool,
 }
 
@@ -38,7 +39,8 @@ pub(crate) async fn delete(
     delete_one(writing, name, name, options).await
 }
 
-/// `asked_for` is the name in responses and admission; empty for a deletecollection.
+/// Deletes one object. `asked_for` is the name in responses and admission; empty for a
+/// deletecollection.
 async fn delete_one(
     writing: &WriteContext<'_>,
     name: &str,
@@ -49,7 +51,7 @@ async fn delete_one(
     let resource = writing.kind.resource.name();
     check_not_immortal(writing, name)?;
     let patience = RetryDeadline::start();
-    // A precondition is about the object as it was found, not as we changed it.
+    // Preconditions apply to the object as found, not to our own change of it.
     let mut changed_by_us = None;
     loop {
         let latest = writing.latest().await?;
@@ -116,15 +118,15 @@ fn check_preconditions(
     Ok(())
 }
 
-/// What a deletion does next.
+/// The next step of a deletion.
 enum DeleteStep {
-    /// Nothing: it is on its way already.
+    /// No change: the deletion is in progress.
     Wait,
-    /// Nothing, and nobody is asked: it has been given its time.
+    /// No change and no admission: the grace period is running.
     Pending,
-    /// Marks the object, which stays for others to finish.
+    /// Sets the deletion fields; finalizers or the kubelet finish the deletion.
     Mark(Object),
-    /// Marks the object and goes on.
+    /// Sets the deletion fields, then removes the object.
     MarkThenRemove(Object),
     Remove,
 }
@@ -191,15 +193,15 @@ fn next_namespace_step(
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum GracePeriodState {
     NotSupported,
-    /// The object is marked, or its time was cut short.
+    /// The deletion fields were set, or the grace period was shortened.
     Started,
-    /// It was marked before, and nothing changes.
+    /// The deletion fields were set before, and nothing changes.
     Pending,
-    /// It was marked before, and its time is over.
+    /// The deletion fields were set before, with a grace period of zero.
     Elapsed,
 }
 
-/// A running pod is given time; a client may only shorten it later.
+/// Gives a running pod its grace period; a later request can only shorten it.
 fn start_or_shorten_grace(
     options: &DeleteOptions,
     object: &mut Object,
@@ -207,7 +209,8 @@ fn start_or_shorten_grace(
 ) -> GracePeriodState {
     if object.is_being_deleted() {
         let given = object.deletion_grace_period_seconds().unwrap_or(0);
-        // Whoever marked it goes on to remove it; if that was cut short, so do we.
+        // The request that set the grace period to zero goes on to remove the object; this request
+        // does so too, in case the other one was interrupted.
         if given == 0 {
             return GracePeriodState::Elapsed;
         }
@@ -228,7 +231,7 @@ fn start_or_shorten_grace(
     GracePeriodState::Started
 }
 
-/// What a pod is given that nobody cut short.
+/// The grace period of a pod that does not set one.
 const POD_GRACE_SECONDS_DEFAULT: i64 = 30;
 
 fn grace_seconds(options: &DeleteOptions, object: &Object) -> i64 {
@@ -256,11 +259,11 @@ fn grace_seconds(options: &DeleteOptions, object: &Object) -> i64 {
     }
 }
 
-/// The last second that has a name: `9999-12-31T23:59:59Z`.
+/// The last second that RFC 3339 can express: `9999-12-31T23:59:59Z`.
 const LAST_RFC3339_SECOND: i64 = 253_402_300_799;
 
-/// Marks an object as going away, once. What is given more time than there is is given
-/// what there is.
+/// Sets the deletion timestamp if it is not set. A timestamp beyond the last representable second
+/// is capped.
 fn set_deletion_timestamp(object: &mut Object, now: Timestamp, grace: i64) {
     if object.is_being_deleted() {
         return;
@@ -273,7 +276,7 @@ fn set_deletion_timestamp(object: &mut Object, now: Timestamp, grace: i64) {
     }
 }
 
-/// Sets the finalizers by which the garbage collector is told about dependents.
+/// Sets the finalizers that tell the garbage collector how to treat dependents.
 fn set_dependents_finalizer(
     writing: &WriteContext<'_>,
     options: &DeleteOptions,
@@ -284,7 +287,7 @@ fn set_dependents_finalizer(
         Some(PropagationPolicy::Orphan) => (true, false),
         Some(PropagationPolicy::Foreground) => (false, true),
         Some(PropagationPolicy::Background) => (false, false),
-        // What was decided before stands.
+        // Without a propagation policy, existing finalizers stay.
         None if has(ORPHAN) || has(FOREGROUND) => (has(ORPHAN), has(FOREGROUND)),
         None => (
             writing.kind.resource.strategy_options.orphans_by_default,
@@ -303,12 +306,12 @@ fn set_dependents_finalizer(
     object.set_finalizers(finalizers);
 }
 
-/// How a step went.
+/// The outcome of a step.
 enum StepOutcome {
     Deleted(DeleteResult),
-    /// One write of two.
+    /// The first of two writes succeeded.
     Changed(Revision),
-    /// Somebody else was faster.
+    /// A concurrent write changed the object.
     Conflict,
 }
 
@@ -373,7 +376,7 @@ async fn run_step(
     }
 }
 
-/// What is said of an object that is gone.
+/// The response for a removed object.
 fn deleted_response(
     writing: &WriteContext<'_>,
     object: &Object,
@@ -395,8 +398,8 @@ fn deleted_response(
     })
 }
 
-/// `DELETE` of a collection, or of a page of it: one after the other, not all or
-/// nothing. The answer lists them as they were.
+/// `DELETE` of a collection or of a page of it. The objects are deleted individually, not
+/// atomically. The response lists them as they were before.
 pub(crate) async fn delete_collection(
     writing: &WriteContext<'_>,
     press: &EncodePool,
@@ -413,7 +416,7 @@ pub(crate) async fn delete_collection(
     let shown = read_stored_as(writing.webhook_client, kind, versions.clone()).await?;
     let mut shown = shown.into_iter();
     let mut out = head;
-    // Together they share the store's syncs.
+    // Concurrent deletions share the fsyncs of the store (group commit).
     let mut deletions = stream::iter(versions)
         .map(|version| async move {
             let (_, name) = kind.split_key(version.key());
@@ -424,7 +427,7 @@ pub(crate) async fn delete_collection(
     while let Some((deleted, version)) = deletions.next().await.zip(shown.next()) {
         match deleted {
             Ok(_) => {}
-            // Somebody else deleted it first; that is what was asked for.
+            // A concurrent request deleted the object, which is the requested result.
             Err(status) if status.code() == 404 => {}
             Err(status) => return Err(status),
         }

@@ -1,4 +1,4 @@
-//! Taking a pod away, if its budget allows that.
+//! The `eviction` subresource of pods: deletes a pod if its PodDisruptionBudget allows that.
 
 use crate::handlers::write::delete::delete;
 use crate::handlers::write::write_admission::{self, AdmissionTarget};
@@ -14,9 +14,9 @@ use serde_json::json;
 use std::sync::{Arc, OnceLock};
 
 const BUDGETS_DIRECTORY: &str = key_prefix("policy", "poddisruptionbudgets");
-/// How many evictions a budget notes whose pods are still there.
+/// How many entries `status.disruptedPods` of a budget may have.
 const DISRUPTED_PODS_MAX: usize = 2000;
-/// What a budget is called where it forbids something.
+/// The resource that errors about a budget name.
 const BUDGET_RESOURCE: ResourceName<'static> = ResourceName {
     group: "policy",
     plural: "poddisruptionbudget",
@@ -28,8 +28,8 @@ fn eviction_kind() -> &'static Arc<ServedResource> {
     KIND.get_or_init(|| Arc::new(ServedResource::new(optik_catalog::eviction(), None)))
 }
 
-/// `POST` to `eviction`. Admission judges the eviction; the deletion that comes of it is
-/// the server's own, as upstream has it.
+/// `POST` to `eviction`. Admission sees the eviction, not the deletion that follows from it;
+/// upstream does the same.
 pub(crate) async fn evict(
     writing: &WriteContext<'_>,
     name: &str,
@@ -52,7 +52,7 @@ pub(crate) async fn evict(
     delete_pod(&writing.without_admission(), name, &options).await
 }
 
-/// What an eviction says of the deletion.
+/// The delete options of an eviction.
 fn delete_options(
     writing: &WriteContext<'_>,
     name: &str,
@@ -95,7 +95,7 @@ fn status<'a>(object: &'a Object, member: &str) -> &'a Value {
         .map_or(&Value::Null, |status| &status[member])
 }
 
-/// Whether a pod is one that budgets protect: it lives, and is on its way to run.
+/// Whether budgets protect a pod in its phase.
 fn is_protected_phase(pod: &Object) -> bool {
     let phase = status(pod, "phase").as_str().unwrap_or_default();
     !pod.is_being_deleted() && !["Succeeded", "Failed", "Pending"].contains(&phase)
@@ -162,7 +162,7 @@ fn number(budget: &Object, member: &str) -> i64 {
     status(budget, member).as_i64().unwrap_or(0)
 }
 
-/// Why a budget allows nothing, as far as it says so itself.
+/// The message for a budget that allows no disruption, with the reason from its conditions.
 fn budget_exhausted_message(budget: &Object) -> String {
     let name = budget.name();
     let conditions = status(budget, "conditions").as_array();
@@ -196,7 +196,7 @@ fn allows_unready_eviction(budget: &Object) -> bool {
     spec["unhealthyPodEvictionPolicy"] == "AlwaysAllow" || (healthy >= wanted && wanted > 0)
 }
 
-/// Whoever comes before the budget was looked at is asked to come again in so many seconds.
+/// `Retry-After` in seconds if the disruption controller has not processed the budget yet.
 const STALE_RETRY_SECONDS: u32 = 10;
 
 fn record_disruption(budget: &mut Object, pod: &str, now: &str) -> Result<(), Status> {

@@ -1,4 +1,4 @@
-//! Who owns which field, kept with every write.
+//! Managed fields: records which field manager owns which field, with every write.
 
 use crate::handlers::write::WriteContext;
 use crate::handlers::write::object_meta::copy_member;
@@ -15,20 +15,20 @@ use optik_schema::TypeRef;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-/// Whether a write still has to be recorded.
+/// Whether the managed fields of a write were updated already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ManagedFieldsState {
     #[default]
     Pending,
-    /// An apply has recorded it.
+    /// An apply has updated them.
     Recorded,
 }
 
 pub(super) const MANAGED_FIELDS: &str = "managedFields";
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// Records a create, update or patch in the object that is about to be stored. Managers
-/// own fields of the version they write, so that is the version things are compared in.
+/// Updates the managed fields for a create, update or patch of the object that is about to be
+/// stored. Managers own fields of the version they write, so objects are compared in that version.
 pub(crate) fn update_managed_fields(
     writing: &WriteContext<'_>,
     part: SubresourceTarget,
@@ -58,7 +58,7 @@ pub(crate) fn update_managed_fields(
     }
 }
 
-/// What changes nothing but times changes nothing.
+/// Keeps the old timestamps of managed fields if nothing else changed: such a write is a no-op.
 pub(super) fn keep_times_if_unchanged(live: &Object, object: &mut Object) {
     if only_managed_fields_times_differ(live, object)
         && let Some(kept) = live.metadata().and_then(|meta| meta.get(MANAGED_FIELDS))
@@ -68,7 +68,7 @@ pub(super) fn keep_times_if_unchanged(live: &Object, object: &mut Object) {
     }
 }
 
-/// Merges a configuration into what is there.
+/// Merges an apply configuration into the live object.
 pub(super) fn apply_configuration(
     writing: &WriteContext<'_>,
     part: SubresourceTarget,
@@ -88,10 +88,10 @@ pub(super) fn apply_configuration(
     })
 }
 
-/// The versions in which a kind shows its objects.
+/// The versions of a kind, for the conversion of managed fields.
 struct KindVersions<'a> {
     kind: &'a ServedResource,
-    /// In the version of the request, which is nearly always asked for.
+    /// The type of the requested version, the one needed most often.
     own: TypeRef<'a>,
     reset: FieldSet,
 }
@@ -128,7 +128,7 @@ impl VersionConverter for KindVersions<'_> {
     }
 }
 
-/// Runs with the endpoint as its clients see it; `None` if its types are not known.
+/// Runs `with` on the endpoint's types as its clients see them; `None` if the types are not known.
 pub(super) fn with_endpoint<T>(
     kind: &Arc<ServedResource>,
     part: SubresourceTarget,
@@ -149,7 +149,7 @@ pub(super) fn with_endpoint<T>(
     Some(run(&endpoint))
 }
 
-/// What an endpoint does not let its clients change.
+/// The fields that clients of an endpoint cannot change.
 fn reset_fields(kind: &ServedResource, part: SubresourceTarget) -> FieldSet {
     let StatusRule::Split { keeps, .. } = kind.resource.strategy_options.status else {
         return FieldSet::new();
@@ -179,7 +179,7 @@ fn reset_fields(kind: &ServedResource, part: SubresourceTarget) -> FieldSet {
     }
 }
 
-/// The field manager, or what the client calls itself.
+/// The `fieldManager` parameter, or the name from the User-Agent.
 pub(super) fn field_manager(writing: &WriteContext<'_>) -> String {
     let printable = writing.origin.manager.chars().filter(|c| !c.is_control());
     let mut name: String = printable.collect();

@@ -1,4 +1,4 @@
-//! Writes: what they make of an object, and how they get it into the store.
+//! Write handlers: create, update, patch, apply, delete and the writable subresources.
 
 mod apply;
 mod binding;
@@ -51,17 +51,17 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long a write is tried again before it gives up.
+/// How long a write that conflicts is retried before it fails.
 const WRITE_RETRY_MAX: Duration = Duration::from_secs(34);
 
-/// A shorter object cannot cost too much. What is sent is weighed when it is read, but small
-/// patches make large objects in the end.
+/// Shorter objects are not checked for size: they cannot exceed the limit. Request bodies are
+/// checked when they are read, but small patches can produce large objects.
 const SIZE_UNCHECKED_BYTES_MAX: usize = 64 * 1024;
 
-/// What every write needs.
+/// The inputs that all writes share.
 pub(crate) struct WriteContext<'a> {
     pub(crate) store: &'a Store,
-    /// Who converts objects, if somebody else does.
+    /// Calls the conversion webhook of a CRD.
     pub(crate) webhook_client: &'a WebhookClient,
     pub(crate) clock: &'a dyn Clock,
     pub(crate) entropy: &'a dyn Entropy,
@@ -71,26 +71,27 @@ pub(crate) struct WriteContext<'a> {
     pub(crate) kind: &'a Arc<ServedResource>,
     pub(crate) namespace: Option<&'a str>,
     pub(crate) user: &'a User,
-    /// Who has a say; nobody in what the server writes for itself.
+    /// The admission chain; `None` for the server's own writes.
     pub(crate) admission: Option<&'a AdmissionChain>,
     pub(crate) options: WriteOptions,
     pub(crate) managed_fields: ManagedFieldsState,
     pub(crate) origin: Origin,
-    /// What the client is told besides the answer.
+    /// Collects the warnings for the client.
     pub(crate) recorder: &'a WarningRecorder,
-    /// Whether what is not there may be made, where that is not what was asked for.
+    /// Whether the user may create the object, for requests that create a missing object without
+    /// being a create.
     pub(crate) create_permission: Result<(), Status>,
 }
 
-/// What a write left behind.
+/// The outcome of a write.
 pub(crate) struct WriteOutcome {
     pub(crate) body: Bytes,
     pub(crate) created: bool,
 }
 
-/// What is there before a write.
+/// The live object before a write.
 struct ExistingObject {
-    /// As it is kept.
+    /// In the storage version.
     stored: Arc<Version>,
     /// In the version of the request.
     converted: Arc<Version>,
@@ -101,22 +102,22 @@ impl ExistingObject {
         self.stored.mod_revision()
     }
 
-    /// In the version of the request.
+    /// The object in the version of the request.
     fn value(&self) -> &Bytes {
         self.converted.value()
     }
 }
 
-/// What became of a conditional write.
+/// The outcome of a conditional write.
 enum CommitOutcome {
     Committed(Revision),
-    /// Somebody else was faster.
+    /// A concurrent write changed the key.
     Conflict,
 }
 
 impl WriteContext<'_> {
-    /// What the server does itself in the course of a write that was admitted: nobody is
-    /// asked again.
+    /// A context for the server's own writes that follow from an admitted request: no second
+    /// admission.
     fn without_admission(&self) -> Self {
         Self {
             admission: None,
@@ -140,7 +141,7 @@ impl WriteContext<'_> {
         self.store.latest().await.map_err(read_failed)
     }
 
-    /// What is there under a key.
+    /// The live object under a key.
     async fn find(&self, state: &Snapshot, key: &str) -> Result<Option<ExistingObject>, Status> {
         let Some(stored) = state.get(key.as_bytes()) else {
             return Ok(None);
@@ -158,7 +159,7 @@ impl WriteContext<'_> {
         }))
     }
 
-    /// What is kept of an object.
+    /// Converts an object to its storage version.
     async fn to_storage_version(&self, object: &Object, bytes: &Bytes) -> Result<Bytes, Status> {
         match self.kind.converter() {
             None => Ok(bytes.clone()),
@@ -174,10 +175,8 @@ impl WriteContext<'_> {
         }
     }
 
-    /// Whether there is such an object at all: asked before a patch is even read.
-    /// Why a change is refused that cannot be read. First of all because there is nothing
-    /// to change; that is only looked up here, since whoever changes something finds out
-    /// by itself.
+    /// The error for a change whose body cannot be read. A missing object is reported first; it is
+    /// looked up only here, since every other change finds out by itself.
     pub(crate) async fn unreadable_error(&self, name: &str, why: Status) -> Status {
         let latest = match self.latest().await {
             Ok(latest) => latest,
@@ -198,9 +197,9 @@ impl WriteContext<'_> {
         Ok(bytes)
     }
 
-    /// Writes an object if the key is still at `expected`, and what it stands on is still
-    /// there. One that is too large with the record of its managers is kept without it; who
-    /// applies is told instead.
+    /// Writes an object if the key is still at `expected` and the namespace precondition holds. If
+    /// the object is too large with its managed fields, it is stored without them; an apply fails
+    /// instead.
     async fn put_object(
         &self,
         key: &str,
@@ -211,8 +210,8 @@ impl WriteContext<'_> {
         let mut stored = stored;
         let mut lease_is_new = false;
         loop {
-            // Whatever is tried again is the whole write: the object with its lease, what
-            // it stands on, and the addresses and ports that it takes and gives back.
+            // A retry repeats the whole transaction: the object with its lease, its preconditions,
+            // and the addresses and ports that it allocates and releases.
             let mut txn = Txn::put_if(expected, self.put_with_lease(key, &stored).await?);
             txn.compares
                 .extend(ground.map(NamespacePrecondition::compare));
@@ -242,7 +241,7 @@ impl WriteContext<'_> {
         }
     }
 
-    /// What is put, with the end of its time if that is limited.
+    /// The put of an object, with a lease if the object expires.
     async fn put_with_lease(&self, key: &str, bytes: &Bytes) -> Result<Put, Status> {
         let mut put = Put::new(key, bytes.clone());
         if let Some(seconds) = self.kind.resource.strategy_options.ttl_seconds {
@@ -250,14 +249,13 @@ impl WriteContext<'_> {
                 .lease_manager
                 .lease(self.store, self.clock, seconds)
                 .await;
-            // Better too long than not at all.
+            // Without a lease the object stays too long, which is better than losing it.
             put.lease = Some(lease.unwrap_or(LeaseId::NONE));
         }
         Ok(put)
     }
 
-    /// Changes what is there, if the key is still at `expected`. Its time stays limited as
-    /// it was.
+    /// Updates an existing key if it is still at `expected`. Its lease is kept.
     async fn put(
         &self,
         key: &str,
@@ -285,7 +283,7 @@ impl WriteContext<'_> {
         commit_outcome(self.store.commit(txn, self.origin.clone()).await)
     }
 
-    /// What a client of an endpoint sees of an object.
+    /// The object as clients of a subresource see it.
     fn render_subresource(
         &self,
         part: SubresourceTarget,
@@ -304,7 +302,7 @@ impl WriteContext<'_> {
         }
     }
 
-    /// An object as the client sees it; without a revision if it is zero.
+    /// The object as the client sees it; without a resourceVersion if the revision is zero.
     fn render(&self, bytes: &[u8], revision: Revision) -> Result<Bytes, Status> {
         let mut out = Vec::with_capacity(bytes.len() + SPLICE_BYTES);
         if revision == Revision::ZERO {
@@ -322,7 +320,7 @@ impl WriteContext<'_> {
         Ok(out.into())
     }
 
-    /// What a dry run would have made.
+    /// The object that a dry run would have stored.
     fn render_unstored(&self, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Status> {
         let object = crate::registry::served_resource::parse_stored(bytes);
         let mut object = object.map_err(|error| damaged_object("a dry run", error))?;
@@ -346,7 +344,7 @@ fn commit_outcome(done: Result<TxnResult, CommitError>) -> Result<CommitOutcome,
     })
 }
 
-/// When a write that keeps losing gives up.
+/// When a write that keeps conflicting gives up.
 struct RetryDeadline(Instant);
 
 impl RetryDeadline {

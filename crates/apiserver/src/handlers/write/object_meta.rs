@@ -1,4 +1,4 @@
-//! Metadata that the server makes, keeps or refuses (CONC §7).
+//! ObjectMeta: fields that the server sets, preserves or validates (CONC §7).
 
 use crate::registry::served_resource::ServedResource;
 use optik_catalog::NameRule;
@@ -17,7 +17,7 @@ pub(crate) fn new_uid(entropy: &dyn Entropy) -> String {
     String::from_utf8_lossy(&text).into_owned()
 }
 
-/// Starts an object's life. What the client said about it before does not count.
+/// Sets the system fields of a new object; values from the client are discarded.
 pub(super) fn fill_system_fields(object: &mut Object, uid: &str, now: Timestamp) {
     object.remove_metadata_member("resourceVersion");
     clear_deletion_fields(object);
@@ -25,13 +25,13 @@ pub(super) fn fill_system_fields(object: &mut Object, uid: &str, now: Timestamp)
     object.set_creation_timestamp(Some(now));
 }
 
-/// Nothing is about to go away before it is there.
+/// Removes the deletion fields of a new object.
 pub(super) fn clear_deletion_fields(object: &mut Object) {
     object.remove_metadata_member("deletionTimestamp");
     object.remove_metadata_member("deletionGracePeriodSeconds");
 }
 
-/// What an update cannot change, whatever it says.
+/// Restores the metadata that an update cannot change.
 pub(super) fn preserve_immutable(object: &mut Object, old: &Object) {
     object.remove_metadata_member("resourceVersion");
     for member in ["uid", "creationTimestamp", "generation"] {
@@ -39,7 +39,7 @@ pub(super) fn preserve_immutable(object: &mut Object, old: &Object) {
     }
 }
 
-/// Takes a member of the metadata from another object, or takes it away.
+/// Copies a member of the metadata from another object; removes it if that object has none.
 pub(super) fn copy_member(object: &mut Object, from: &Object, member: &str) {
     let value = from.metadata().and_then(|metadata| metadata.get(member));
     match value.cloned() {
@@ -48,7 +48,7 @@ pub(super) fn copy_member(object: &mut Object, from: &Object, member: &str) {
     }
 }
 
-/// What holds for the metadata of every object.
+/// Validates the metadata of any kind.
 pub(super) fn validate_object_meta(
     kind: &ServedResource,
     object: &Object,
@@ -81,7 +81,8 @@ pub(super) fn validate_object_meta(
     check_finalizers(kind, object, errors);
 }
 
-/// The start of a name may end with a dash; what Go puts there takes a letter with it.
+/// Prepares a `generateName` for validation: it may end with a dash. As in Go, the dash and the
+/// character before it are replaced by `a`.
 fn mask_trailing_dash(start: &str) -> String {
     match start.strip_suffix('-') {
         Some(rest) if !rest.is_empty() => {
@@ -92,7 +93,7 @@ fn mask_trailing_dash(start: &str) -> String {
     }
 }
 
-/// What is beyond the bound is not told, so it is not kept either.
+/// Errors beyond the bound are not reported, so they are not collected.
 fn push_problems(path: &str, value: &str, problems: Problems, errors: &mut Vec<FieldError>) {
     if errors.len() >= FIELD_ERRORS_MAX {
         return;
@@ -112,7 +113,7 @@ fn check_labels(object: &Object, errors: &mut Vec<FieldError>) {
 fn check_annotations(object: &Object, errors: &mut Vec<FieldError>) {
     let mut bytes = 0;
     for (key, value) in object.annotations() {
-        // Upper case is as good as lower case here.
+        // Annotation keys are validated in lower case: upper case is allowed.
         let problems = qualified_name(&key.to_lowercase());
         push_problems("metadata.annotations", key, problems, errors);
         bytes += key.len() + value.len();
@@ -152,7 +153,7 @@ pub(super) fn check_finalizers(
     }
 }
 
-/// Those that hold the content of a namespace.
+/// Validates `spec.finalizers` of a namespace.
 pub(super) fn check_namespace_finalizers(object: &Object, errors: &mut Vec<FieldError>) {
     let spec = object.get("spec").unwrap_or(&Value::Null);
     let holders = spec["finalizers"].as_array().into_iter().flatten();

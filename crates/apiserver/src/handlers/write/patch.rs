@@ -1,7 +1,7 @@
-//! Objects changed in part.
+//! The `patch` verb: JSON Patch, merge patch and strategic merge patch.
 //!
-//! A patch is applied to the newest object, again and again until nobody else was
-//! faster. It is refused with 409 only if it names a revision itself.
+//! A patch is applied to the latest object and retried on conflict. It fails with 409 Conflict only
+//! if the patch itself contains a resourceVersion.
 
 use crate::handlers::write::update::{SubresourceTarget, check_name_and_namespace, try_replace};
 use crate::handlers::write::{RetryDeadline, WriteContext, WriteOutcome, scale_update};
@@ -21,7 +21,7 @@ use optik_patch::{
 use optik_schema::{TypeMismatch, check_types, drop_declared_nulls, prune, unknown_fields};
 use optik_store::Version;
 
-/// How a patch is written.
+/// The patch format, from the content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchType {
     Json,
@@ -30,7 +30,7 @@ pub(crate) enum PatchType {
     Apply,
 }
 
-/// What custom kinds take.
+/// The patch types of custom resources.
 const CUSTOM_RESOURCE_PATCH_TYPES: &[&str] = &[
     "application/json-patch+json",
     "application/merge-patch+json",
@@ -57,7 +57,7 @@ impl PatchType {
     }
 }
 
-/// What a patch says.
+/// A parsed patch.
 pub(crate) enum PatchBody {
     Json(JsonPatch),
     Merge(MergePatch),
@@ -100,12 +100,13 @@ impl PatchBody {
             PatchType::Strategic => StrategicPatch::decode(body, checks)
                 .map(Self::Strategic)
                 .map_err(|error| error.status()),
-            // That is no change of what is there, but a wish of its own.
+            // An apply configuration is not a change of the live object; it has a handler of its
+            // own.
             PatchType::Apply => Err(Status::unsupported_patch_type()),
         }
     }
 
-    /// What was odd about the patch itself.
+    /// Duplicate fields of the patch itself.
     fn duplicate_fields(&self) -> &[String] {
         match self {
             Self::Json(patch) => &patch.strict_errors,
@@ -135,7 +136,7 @@ impl PatchBody {
         }
     }
 
-    /// How a refusal shows what could not be read.
+    /// How an error shows a patched document that cannot be decoded.
     fn describe_patched(&self, patched: &Value) -> String {
         match self {
             Self::Json(_) | Self::Merge(_) => patched.to_string(),
@@ -167,7 +168,7 @@ pub(crate) async fn patch(
     }
 }
 
-/// What the client would have sent with a PUT.
+/// The patched object: what the client would have sent with a PUT.
 fn apply_to_view(
     writing: &WriteContext<'_>,
     name: &str,
@@ -188,8 +189,8 @@ fn apply_to_view(
         Ok((value, warnings))
     };
     let (value, mut warnings) = make(live)?;
-    // Made once more instead of kept: hardly ever is a patched document refused, and two of
-    // them take too much room.
+    // The document is computed again for the error instead of being kept: a patched document is
+    // rarely refused, and two of them take too much memory.
     let refuse = |detail: &str| {
         let again = view(writing, name, part, current).and_then(make);
         again.map_or_else(
@@ -208,7 +209,7 @@ fn apply_to_view(
     Ok((object, warnings))
 }
 
-/// What a client that reads the endpoint sees.
+/// The object as clients of the endpoint read it.
 fn view(
     writing: &WriteContext<'_>,
     name: &str,
@@ -230,7 +231,7 @@ fn view(
     Ok(live)
 }
 
-/// Types, and fields that the kind does not have.
+/// Checks the types of fields, and unknown fields.
 fn check_types_and_fields(
     kind: &ServedResource,
     validation: FieldValidation,
@@ -281,7 +282,7 @@ fn check_types_and_fields(
     Ok(warnings)
 }
 
-/// A strategic patch is not read as JSON, so Go has other words for it.
+/// The type error of a strategic merge patch. It is not decoded from JSON, so Go's message differs.
 fn strategic_type_error(error: &TypeMismatch) -> String {
     let wanted = error.wanted.as_str();
     let number = error.found.strip_prefix("number");
@@ -302,9 +303,9 @@ fn strategic_type_error(error: &TypeMismatch) -> String {
     }
 }
 
-/// A patch does not make another kind of an object; leaving the kind out is forgiven.
+/// A patch cannot change the kind; a missing kind is accepted.
 fn check_type(kind: &ServedResource, change: &PatchBody, value: &Value) -> Result<(), Status> {
-    // What a strategic patch says about it is not looked at.
+    // `kind` and `apiVersion` are not checked in a strategic merge patch.
     if matches!(change, PatchBody::Strategic(_)) {
         return Ok(());
     }
@@ -344,7 +345,7 @@ fn check_identity(
         ));
     }
     if object.uid() != uid {
-        // Upstream finds this out twice, and says so.
+        // Upstream reports this error twice.
         let error = FieldError::invalid("metadata.uid", object.uid(), "field is immutable");
         let resource = writing.kind.resource.name();
         return Err(Status::invalid(resource, name, &[error.clone(), error]));

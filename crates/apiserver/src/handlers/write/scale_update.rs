@@ -1,4 +1,4 @@
-//! Writes through `scale`: a view is changed, and then its parent.
+//! Writes to the `scale` subresource: changes the Scale and then its parent object.
 
 use crate::handlers::write::field_manager::with_endpoint;
 use crate::handlers::write::update::{SubresourceTarget, prepare_update};
@@ -9,7 +9,7 @@ use optik_object::{FieldError, Object, ResourceName, Status, Value};
 use optik_patch::{Family, Managed, PathElement, ScaleHandler, UpdateRequest, update};
 use optik_store::Revision;
 
-/// The view of what is stored, with its managers: what a patch is applied to.
+/// The Scale of a stored object with its managed fields, to which a patch is applied.
 pub(super) fn view_with_managed_fields(
     writing: &WriteContext<'_>,
     stored: &Object,
@@ -24,7 +24,7 @@ pub(super) fn view_with_managed_fields(
     Ok(view)
 }
 
-/// Fewer than none is no number of replicas.
+/// Refuses a negative number of replicas.
 pub(super) fn validate_scale(name: &str, body: &Object) -> Result<(), Status> {
     let asked = replicas(body);
     if asked >= 0 {
@@ -39,7 +39,7 @@ pub(super) fn validate_scale(name: &str, body: &Object) -> Result<(), Status> {
     ))
 }
 
-/// Upstream cannot apply a change of a view of a custom kind, and says so in this way.
+/// Upstream cannot apply a change to the Scale of a custom resource; this is its error.
 pub(super) fn check_unchanged(
     name: &str,
     config: &Object,
@@ -55,7 +55,7 @@ pub(super) fn check_unchanged(
     )))
 }
 
-/// A view of another incarnation.
+/// The conflict for a Scale whose uid is not that of the stored object.
 pub(super) fn uid_conflict(kind: &ServedResource, name: &str, sent: &str, stored: &str) -> Status {
     let resource = kind.resource.name();
     let plural = format!("{}/scale", resource.plural);
@@ -68,7 +68,7 @@ pub(super) fn uid_conflict(kind: &ServedResource, name: &str, sent: &str, stored
     Status::conflict(resource, name, &text)
 }
 
-/// What becomes of a parent whose view was `live` and becomes `body`.
+/// The parent object after its Scale changes from `live` to `body`.
 pub(super) fn update_parent(
     writing: &WriteContext<'_>,
     old: &Object,
@@ -98,7 +98,7 @@ pub(super) fn update_parent(
     prepare_update(writing, SubresourceTarget::Main, old, parent)
 }
 
-/// Views are compared as they are shown.
+/// Removes `spec.replicas` if it is zero: Scales are compared as they are rendered.
 fn omit_zero_replicas(body: &mut Object) {
     if let Some(Value::Object(spec)) = body.members_mut().get_mut("spec")
         && spec.get("replicas").and_then(Value::as_i64) == Some(0)

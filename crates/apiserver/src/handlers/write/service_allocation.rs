@@ -1,9 +1,8 @@
-//! What objects hold beside themselves: addresses and ports that are given to one object
-//! at a time.
+//! Allocation of cluster IPs and node ports, each of which belongs to one object at a time.
 //!
-//! Each has a key of its own, written and removed in the transaction that writes or
-//! removes its holder. So nothing is given twice, whoever asks at the same time, and
-//! nothing is lost when a server stops.
+//! Each allocation has a key of its own, written and removed in the transaction that writes or
+//! removes its owner. So nothing is allocated twice under concurrency, and nothing leaks when a
+//! server stops.
 
 use crate::handlers::write::WriteContext;
 use crate::handlers::write::object_meta::new_uid;
@@ -16,16 +15,15 @@ use optik_store::{Compare, KeyRange, Op, Origin, Put, Revision, Snapshot, Store,
 use serde_json::json;
 use std::collections::BTreeSet;
 
-/// Where addresses are kept: as objects that clients can read.
+/// Where allocated addresses are stored: as IPAddress objects that clients can read.
 const ADDRESSES_DIRECTORY: &str = key_prefix("networking.k8s.io", "ipaddresses");
-/// Not below `/registry/ranges/servicenodeports`, where kube-apiserver keeps its map of
-/// bits.
+/// Not below `/registry/ranges/servicenodeports`, where kube-apiserver keeps its bitmap.
 const NODE_PORTS_DIRECTORY: &str = "/optik/nodeports/";
-/// How many are moved by one transaction; etcd takes 128 operations.
+/// How many ports one transaction migrates; etcd accepts 128 operations.
 const MIGRATED_PORTS_MAX: usize = 32;
 
-/// Moves ports to where they are kept now. Whoever is faster, another server or a write to
-/// a service, has the last word: a port is moved only if it is as it was read.
+/// Migrates node ports to their current keys. A port is moved only if it is unchanged since it was
+/// read, so a concurrent migration by another server or a write to a service wins.
 pub(crate) async fn migrate_node_ports(store: &Store) -> Result<(), Status> {
     loop {
         let state = store.latest().await.map_err(read_failed)?;
@@ -41,7 +39,7 @@ pub(crate) async fn migrate_node_ports(store: &Store) -> Result<(), Status> {
             txn.compares
                 .push(Compare::mod_revision_is(before.key(), at));
             txn.success.push(Op::Delete(KeyRange::one(before.key())));
-            // Of two holders the one that is found there first stays.
+            // Of two owners of a port, the one that is stored first keeps it.
             if state.get(&key).is_none() {
                 txn.compares
                     .push(Compare::mod_revision_is(&key, Revision::ZERO));
@@ -53,7 +51,7 @@ pub(crate) async fn migrate_node_ports(store: &Store) -> Result<(), Status> {
             return Ok(());
         }
         let done = store.commit(txn, Origin::system("node-ports")).await;
-        // Refused: somebody was faster, and the state is another one now.
+        // Compare failed: a concurrent write changed the state, which is read again.
         done.map_err(commit_failed)?;
     }
 }
@@ -65,7 +63,7 @@ fn claim_key(claim: ServiceAllocation) -> String {
     }
 }
 
-/// What a kind's object holds; nothing, for most kinds.
+/// The allocations of an object; most kinds have none.
 fn held_claims(kind: &ServedResource, object: Option<&Object>) -> Vec<ServiceAllocation> {
     match object {
         Some(object) if kind.strategy.allocates() => held_allocations(object),
@@ -73,7 +71,7 @@ fn held_claims(kind: &ServedResource, object: Option<&Object>) -> Vec<ServiceAll
     }
 }
 
-/// Gives an object what it needs. What it held before is its own.
+/// Allocates what an object needs. Its previous allocations are kept.
 pub(super) fn assign(
     writing: &WriteContext<'_>,
     state: &Snapshot,
@@ -92,7 +90,7 @@ pub(super) fn assign(
         .map_err(|error: FieldError| Status::invalid(kind.resource.name(), object.name(), &[error]))
 }
 
-/// Extends a write of an object by what it takes and gives back.
+/// Adds the allocations and releases of an object to the transaction that writes it.
 pub(super) fn add_to_txn(
     writing: &WriteContext<'_>,
     (old, new): (Option<&Object>, Option<&Object>),

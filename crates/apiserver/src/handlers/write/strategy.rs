@@ -1,4 +1,5 @@
-//! What kinds do to an object on its way in, as their descriptors say.
+//! Per-kind create and update strategies (upstream's `rest.*Strategy`), driven by resource
+//! descriptors.
 
 use crate::admission::{WarningRecorder, policies, webhook_config_validation};
 use crate::background::apiservice_controller;
@@ -13,13 +14,12 @@ use optik_builtin::pod_subresource::{self, PodSubresource};
 use optik_catalog::{Finalization, GenerationRule, SpecialKind, StatusMetadataReset, StatusRule};
 use optik_object::{FieldError, Map, Object, Status, Timestamp, Value};
 
-/// The finalizer that holds a namespace until its content is gone.
+/// The finalizer that keeps a namespace until its content is deleted.
 const NAMESPACE_FINALIZER: &str = "kubernetes";
-/// Lets selectors find a namespace by its name.
+/// The label by which selectors find a namespace by name.
 const NAMESPACE_NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// Fills in what a client may leave out; every body and everything that others change
-/// comes by here.
+/// Defaulting. Runs for every request body and after every mutating admission plugin.
 pub(crate) fn apply_defaults(kind: &ServedResource, object: &mut Object) {
     let behaviour = &kind.resource.strategy_options;
     if behaviour.finalization == Finalization::Spec && !object.name().is_empty() {
@@ -34,7 +34,7 @@ pub(crate) fn apply_defaults(kind: &ServedResource, object: &mut Object) {
     }
 }
 
-/// A new object. Others have had their say, so what is set here nobody can forge.
+/// Prepares a new object after mutating admission, so the fields set here cannot be forged.
 pub(super) fn prepare_for_create(
     kind: &ServedResource,
     object: &mut Object,
@@ -83,7 +83,7 @@ pub(super) fn prepare_for_create(
     }
 }
 
-/// What the kind itself has against an object; what it only warns of is told.
+/// Validates an object by the rules of its kind; findings that only warrant a warning are recorded.
 pub(super) fn validate(
     kind: &ServedResource,
     part: SubresourceTarget,
@@ -126,7 +126,7 @@ pub(super) fn validate(
     }
 }
 
-/// What a client is told although its write succeeds.
+/// Warnings for a successful write.
 pub(super) fn warnings(
     kind: &ServedResource,
     part: SubresourceTarget,
@@ -143,7 +143,7 @@ pub(super) fn warnings(
     }
 }
 
-/// Nothing new is made of a kind that goes away.
+/// Refuses creates of a kind whose CRD is being deleted.
 pub(super) fn check_accepts_creates(kind: &ServedResource, name: &str) -> Result<(), Status> {
     if kind
         .custom
@@ -182,7 +182,7 @@ fn add_name_label(object: &mut Object) {
     labels[NAMESPACE_NAME_LABEL] = name.into();
 }
 
-/// An update through the main endpoint: what belongs to others stays.
+/// Prepares an update through the main endpoint: fields of other endpoints are preserved.
 pub(super) fn prepare_for_update(kind: &ServedResource, object: &mut Object, old: &Object) {
     let behaviour = &kind.resource.strategy_options;
     if let StatusRule::Split { .. } = behaviour.status {
@@ -201,7 +201,7 @@ pub(super) fn prepare_for_update(kind: &ServedResource, object: &mut Object, old
     }
 }
 
-/// An update through `/status`: only that changes, and some metadata.
+/// Prepares an update through `/status`: only the status and some metadata change.
 pub(super) fn prepare_for_status_update(
     kind: &ServedResource,
     object: &mut Object,
@@ -232,7 +232,7 @@ pub(super) fn prepare_for_status_update(
     }
 }
 
-/// An update through `/approval`.
+/// Prepares an update through `/approval`.
 pub(super) fn prepare_for_approval_update(
     kind: &ServedResource,
     object: &mut Object,
@@ -242,7 +242,7 @@ pub(super) fn prepare_for_approval_update(
     kind.strategy.prepare_for_approval_update(object, old, now);
 }
 
-/// An update of a part that has an endpoint of its own.
+/// Prepares an update of a part of a pod that has a subresource of its own.
 pub(super) fn prepare_for_pod_subresource_update(
     kind: &ServedResource,
     aspect: PodSubresource,
@@ -264,7 +264,7 @@ pub(super) fn prepare_for_pod_subresource_update(
     }
 }
 
-/// An update through `/finalize`: all but the status changes.
+/// Prepares an update through `/finalize`: everything except the status changes.
 pub(super) fn prepare_for_finalize(object: &mut Object, old: &Object) {
     take_member(object, old, "status");
 }
@@ -293,8 +293,8 @@ fn raises_generation(rule: GenerationRule, object: &Object, old: &Object) -> boo
     }
 }
 
-/// Anything but metadata and status; what was written in an older version differs in
-/// its type, which does not count.
+/// Whether anything but metadata and status differs. `kind` and `apiVersion` do not count: they
+/// differ if the object was written in an older version.
 fn spec_differs(object: &Object, old: &Object) -> bool {
     differs(object, old, &["metadata", "status", "kind", "apiVersion"])
 }
@@ -306,7 +306,7 @@ fn differs(object: &Object, old: &Object, except: &[&str]) -> bool {
     names.any(|name| new.get(name) != old.get(name))
 }
 
-/// Whether nothing but the end is left of an object that is being deleted.
+/// Whether an object that is being deleted has no finalizers and no grace period left.
 pub(super) fn is_ready_to_remove(kind: &ServedResource, object: &Object) -> bool {
     let grace = object.deletion_grace_period_seconds().unwrap_or(0);
     object.is_being_deleted()

@@ -1,4 +1,4 @@
-//! Bodies that become no object, but about which others have a say.
+//! Admission of request bodies that are not stored, such as those of some subresources.
 
 use crate::handlers::write::WriteContext;
 use crate::handlers::write::write_admission::{self, AdmissionTarget};
@@ -6,7 +6,7 @@ use crate::registry::served_resource::ServedResource;
 use optik_object::{Object, Status};
 use std::sync::Arc;
 
-/// Asks those who have a say about what is posted to a subresource.
+/// Runs the admission chain for a body posted to a subresource.
 pub(crate) async fn admit_unstored(
     writing: &WriteContext<'_>,
     subresource: &'static str,

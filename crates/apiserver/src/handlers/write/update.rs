@@ -1,4 +1,4 @@
-//! Changed objects.
+//! The `update` verb: replaces objects and their subresources.
 
 use crate::handlers::write::create::{admit_create, create_once, default_namespace};
 use crate::handlers::write::object_meta::{self, copy_member};
@@ -18,23 +18,23 @@ use optik_store::Revision;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Which part of an object an endpoint changes.
+/// Which part of an object an endpoint updates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubresourceTarget {
     Main,
     Status,
-    /// The conditions of a request for a certificate.
+    /// The conditions of a CertificateSigningRequest.
     Approval,
     /// The finalizers of `spec`.
     Finalize,
-    /// The number of replicas, through a view of it.
+    /// The number of replicas, through a Scale.
     Scale,
-    /// A part of the spec that has an endpoint of its own.
+    /// A part of a pod's spec that has a subresource of its own.
     PodSubresource(PodSubresource),
 }
 
 impl SubresourceTarget {
-    /// What kind of objects an endpoint of `kind` reads and writes.
+    /// The kind that an endpoint of `kind` reads and writes.
     pub(crate) fn kind(self, kind: &Arc<ServedResource>) -> &Arc<ServedResource> {
         match self {
             Self::Main
@@ -46,7 +46,7 @@ impl SubresourceTarget {
         }
     }
 
-    /// The last word of the path.
+    /// The subresource name: the last segment of the path.
     pub(crate) fn subresource(self) -> &'static str {
         match self {
             Self::Main => "",
@@ -60,8 +60,8 @@ impl SubresourceTarget {
     }
 }
 
-/// `PUT`. Everything between reading the object and the compare is tried again when
-/// somebody else was faster and the client did not say what it expects.
+/// `PUT`. The steps from the read to the compare are retried on conflict unless the client sent a
+/// resourceVersion.
 pub(crate) async fn update(
     writing: &WriteContext<'_>,
     name: &str,
@@ -89,7 +89,7 @@ pub(crate) async fn update(
     }
 }
 
-/// `None`: somebody made it meanwhile.
+/// Creates a missing object. `None`: a concurrent request created it.
 async fn create_on_update(
     writing: &WriteContext<'_>,
     part: SubresourceTarget,
@@ -115,7 +115,7 @@ async fn create_on_update(
     Ok(create_once(writing, object, &arrival).await?.ok())
 }
 
-/// `None`: somebody changed it meanwhile, and that is no reason to refuse.
+/// Replaces an object. `None`: a concurrent request changed it, and the write may be retried.
 pub(super) async fn try_replace(
     writing: &WriteContext<'_>,
     part: SubresourceTarget,
@@ -157,7 +157,7 @@ pub(super) async fn try_replace(
     if stored == *found.stored.value() {
         return answer(&bytes, revision);
     }
-    // The last finalizer is gone: what is asked for is the end.
+    // The last finalizer was removed: the object is deleted.
     if strategy::is_ready_to_remove(writing.kind, &object) {
         if !writing.options.dry_run
             && let CommitOutcome::Conflict = writing.remove(key, revision, &old).await?
@@ -179,9 +179,8 @@ pub(super) async fn try_replace(
     }
 }
 
-/// What becomes of an object, in the order that counts: whose object it is, who changed
-/// what, what others want, whether it was the newest, what the kind says, what others
-/// refuse.
+/// The new state of an object. The order of steps matters: uid precondition, managed fields,
+/// mutating admission, resourceVersion, validation of the kind, validating admission.
 async fn updated_object(
     writing: &WriteContext<'_>,
     part: SubresourceTarget,
@@ -206,7 +205,7 @@ async fn updated_object(
     Ok(object)
 }
 
-/// The same by way of a view: that is what others see.
+/// The new state of the parent of a Scale: admission sees the Scale.
 async fn updated_scale_parent(
     writing: &WriteContext<'_>,
     key: &str,
@@ -220,7 +219,7 @@ async fn updated_scale_parent(
     let view = scale_update::view_with_managed_fields(writing, old, revision)?;
     write_admission::mutate(writing, subject, Some((&view, revision)), &mut body).await?;
     scale_update::validate_scale(body.name(), &body)?;
-    // Also where the parent itself must be named with its revision.
+    // Checked also for kinds whose updates require a resourceVersion.
     if !sent.revision.is_empty() {
         sent.check_resource_version(writing, revision)?;
     }
@@ -231,8 +230,7 @@ async fn updated_scale_parent(
     Ok(object)
 }
 
-/// Whether the write is about the object that is there, and not about one of the same name
-/// that was there before.
+/// Checks that the write refers to the live object and not to a previous object of the same name.
 pub(super) fn check_uid_precondition(
     writing: &WriteContext<'_>,
     key: &str,
@@ -251,7 +249,7 @@ pub(super) fn check_uid_precondition(
     Err(Status::uid_mismatch(resource, body.name(), key, mismatch))
 }
 
-/// Upstream's dry runs know their keys without the prefix of the store.
+/// The key in error messages: upstream's dry runs use keys without the storage prefix.
 pub(super) fn error_key<'k>(writing: &WriteContext<'_>, key: &'k str) -> &'k str {
     match writing.options.dry_run {
         true => key.strip_prefix("/registry").unwrap_or(key),
@@ -259,7 +257,7 @@ pub(super) fn error_key<'k>(writing: &WriteContext<'_>, key: &'k str) -> &'k str
     }
 }
 
-/// What a body said about what it is based on.
+/// The preconditions in the body of an update: name, uid and resourceVersion.
 struct UpdatePreconditions {
     name: String,
     revision: String,
@@ -273,7 +271,7 @@ impl UpdatePreconditions {
         }
     }
 
-    /// Whether that is still what is there.
+    /// Checks that the resourceVersion of the body is that of the live object.
     fn check_resource_version(
         &self,
         writing: &WriteContext<'_>,
@@ -294,7 +292,7 @@ impl UpdatePreconditions {
     }
 }
 
-/// What the object becomes.
+/// Prepares the object of an update.
 pub(super) fn prepare_update(
     writing: &WriteContext<'_>,
     part: SubresourceTarget,
@@ -320,11 +318,11 @@ pub(super) fn prepare_update(
     }
     let mut errors = Vec::new();
     preserve_deletion_fields(&mut object, old, &mut errors);
-    // Upstream looks at these twice when an object is changed, and says so.
+    // Upstream validates these twice on update, and reports errors twice.
     object_meta::check_finalizers(kind, &object, &mut errors);
     object_meta::validate_object_meta(kind, &object, &mut errors);
     if part == SubresourceTarget::Main {
-        // And at these four times.
+        // Upstream reports these errors four times.
         let long = validate_managed_fields(&object);
         errors.extend(long.iter().flat_map(|error| vec![error.clone(); 4]));
     }
@@ -358,7 +356,7 @@ pub(super) fn prepare_update(
     Ok(object)
 }
 
-/// A deletion cannot be taken back, and cannot be begun by an update.
+/// Preserves the deletion fields: an update can neither start nor cancel a deletion.
 fn preserve_deletion_fields(object: &mut Object, old: &Object, errors: &mut Vec<FieldError>) {
     for member in ["deletionTimestamp", "deletionGracePeriodSeconds"] {
         let sent = object.metadata().and_then(|meta| meta.get(member)).cloned();
@@ -366,7 +364,7 @@ fn preserve_deletion_fields(object: &mut Object, old: &Object, errors: &mut Vec<
         match sent {
             Some(sent) if kept != Some(&sent) => {
                 let path = format!("metadata.{member}");
-                // Upstream finds this out twice, and says so.
+                // Upstream reports this error twice.
                 let error = FieldError::invalid(path, sent, "field is immutable");
                 errors.extend([error.clone(), error]);
             }
@@ -375,7 +373,7 @@ fn preserve_deletion_fields(object: &mut Object, old: &Object, errors: &mut Vec<
     }
 }
 
-/// What is written to a place is of that place; what does not say so, too.
+/// Checks name and namespace of a body against the path; fills them in if they are missing.
 pub(super) fn check_name_and_namespace(
     writing: &WriteContext<'_>,
     name: &str,

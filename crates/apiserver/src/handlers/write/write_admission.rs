@@ -1,7 +1,7 @@
-//! Where a write asks those who have a say in it.
+//! Calls the admission chain for writes.
 //!
-//! What they see is made only if somebody is concerned: most writes are nobody's concern,
-//! and pay for a question.
+//! The objects that plugins see are built only if some plugin handles the write: most writes are
+//! handled by none and pay only for the check.
 
 use crate::admission::{
     AdmissionAttributes, AdmissionChain, AdmissionOperation, MutationState, OperationOptions,
@@ -16,17 +16,17 @@ use optik_object::{FieldError, Map, Object, Status, Value};
 use optik_store::Revision;
 use std::sync::Arc;
 
-/// An object and the revision it is at.
+/// An object and its revision.
 pub(super) type ObjectAtRevision<'a> = (&'a Object, Revision);
 
-/// What is written where.
+/// The target of a write, for admission.
 #[derive(Clone, Copy)]
 pub(super) struct AdmissionTarget<'a> {
     pub(super) operation: AdmissionOperation,
-    /// Where it is sent to.
+    /// The resource of the request path.
     pub(super) resource: &'a Arc<ServedResource>,
     pub(super) subresource: &'a str,
-    /// What the object is.
+    /// The kind of the object in the body.
     pub(super) object_kind: &'a Arc<ServedResource>,
     pub(super) name: &'a str,
 }
@@ -57,7 +57,7 @@ impl<'a> AdmissionTarget<'a> {
     }
 }
 
-/// Lets others change an object on its way in.
+/// Runs mutating admission.
 pub(super) async fn mutate(
     writing: &WriteContext<'_>,
     subject: AdmissionTarget<'_>,
@@ -110,7 +110,7 @@ async fn mutate_in_request_version(
     Ok(())
 }
 
-/// Lets others refuse what will be stored.
+/// Runs validating admission on the object that will be stored.
 pub(super) async fn validate(
     writing: &WriteContext<'_>,
     subject: AdmissionTarget<'_>,
@@ -130,7 +130,7 @@ pub(super) async fn validate(
         old: seen_old.as_ref(),
         ..attributes
     };
-    // A new object has no revision; a changed one still has the old one.
+    // A new object has no revision; an updated one still has the old revision.
     let shown = RequestVersion::new(
         subject.object_kind,
         object,
@@ -139,14 +139,14 @@ pub(super) async fn validate(
     Box::pin(admission.validate(&attributes, Some(shown.object()))).await
 }
 
-/// An object in the form of the request, for as long as this lives. Only where stored objects
-/// have another form it is a copy, because long objects take much room.
+/// An object in the version of the request, for the lifetime of this value. It is a copy only if
+/// the stored form differs, because long objects take much memory.
 enum RequestVersion<'a> {
     InPlace(RetypedObject<'a>),
     Copy(Object),
 }
 
-/// An object whose type and revision are those of the request until this is dropped.
+/// An object whose type and revision are set to those of the request until this is dropped.
 struct RetypedObject<'a> {
     object: &'a mut Object,
     api_version: Option<Value>,
@@ -206,7 +206,7 @@ const API_VERSION: &str = "apiVersion";
 const KIND: &str = "kind";
 const RESOURCE_VERSION: &str = "resourceVersion";
 
-/// Lets others refuse a deletion.
+/// Runs validating admission of a deletion.
 pub(super) async fn delete(
     writing: &WriteContext<'_>,
     name: &str,
@@ -267,7 +267,7 @@ fn attributes<'a>(
     }
 }
 
-/// What is stored, as a client of the request sees it.
+/// A stored object in the version of the request.
 fn to_request_version(of: &ServedResource, stored: &Object, revision: Revision) -> Object {
     let mut object = in_request_form(of, stored.clone());
     object.set_resource_version(revision.get());

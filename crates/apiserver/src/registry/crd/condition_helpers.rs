@@ -1,4 +1,4 @@
-//! Conditions of a definition.
+//! Helpers for the status conditions of a CRD.
 
 use optik_object::{Map, Object, Timestamp, Value};
 use serde_json::json;
@@ -8,7 +8,7 @@ pub(crate) const ESTABLISHED: &str = "Established";
 pub(crate) const TERMINATING: &str = "Terminating";
 pub(crate) const APPROVED: &str = "KubernetesAPIApprovalPolicyConformant";
 
-/// What is to be said of a condition.
+/// A condition to set in a CRD's status.
 pub(crate) struct CrdCondition<'a> {
     pub(crate) condition_type: &'a str,
     pub(crate) is_true: bool,
@@ -29,7 +29,7 @@ pub(crate) fn is_true(object: &Object, kind: &str) -> bool {
     find(object, kind).is_some_and(|condition| condition["status"] == "True")
 }
 
-/// Whether a condition says so already, whenever that was.
+/// Whether the condition is set already, ignoring its time.
 pub(crate) fn is_current(object: &Object, condition: &CrdCondition<'_>) -> bool {
     find(object, condition.condition_type).is_some_and(|found| {
         found["status"] == status_text(condition.is_true)
@@ -38,7 +38,7 @@ pub(crate) fn is_current(object: &Object, condition: &CrdCondition<'_>) -> bool 
     })
 }
 
-/// Sets a condition; its time changes only with its status.
+/// Sets a condition; lastTransitionTime changes only with the status.
 pub(crate) fn set(object: &mut Object, condition: &CrdCondition<'_>, now: Timestamp) {
     let status = object.members_mut().entry("status").or_insert(Value::Null);
     if !status.is_object() {

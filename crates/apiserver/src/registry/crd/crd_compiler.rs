@@ -1,4 +1,4 @@
-//! From a definition to the kinds it makes, one for each version that is served.
+//! Compiles a CRD (CustomResourceDefinition) to its served resources, one for each served version.
 
 use crate::registry::crd::custom_resource::{
     CrdSource, CustomResource, CustomVersions, ScalePaths, VersionSchema,
@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// What discovery lists, in the order of upstream.
+/// The verbs in discovery, in upstream's order.
 const VERBS: &[Verb] = &[
     Verb::Delete,
     Verb::DeleteCollection,
@@ -32,7 +32,7 @@ const VERBS: &[Verb] = &[
     Verb::Update,
     Verb::Watch,
 ];
-/// What is left of a definition that is being deleted.
+/// The verbs of a CRD that is being deleted.
 const TERMINATING_VERBS: &[Verb] = &[
     Verb::Delete,
     Verb::DeleteCollection,
@@ -42,12 +42,12 @@ const TERMINATING_VERBS: &[Verb] = &[
 ];
 const SUBRESOURCE_VERBS: &[Verb] = &[Verb::Get, Verb::Patch, Verb::Update];
 
-/// The schemas of all versions; equal ones are one.
+/// Compiles the schemas of all versions; equal schemas are shared.
 pub(super) fn compile_schemas(
     object: &Object,
     definition: &CustomResourceDefinition,
 ) -> Arc<CustomVersions> {
-    // By their texts: an order is needed, and values have none.
+    // Keyed by their JSON text: an order is needed, and values have none.
     let mut known: BTreeMap<String, Arc<Structural>> = BTreeMap::new();
     let mut all = Vec::new();
     let mut stored = 0;
@@ -70,7 +70,7 @@ pub(super) fn compile_schemas(
     ))
 }
 
-/// The kinds of a definition that is served.
+/// The served resources of a CRD.
 pub(super) fn compile_resources(
     object: &Object,
     definition: &CustomResourceDefinition,
@@ -258,7 +258,7 @@ fn fields(definition: &CustomResourceDefinition, version: &Value) -> SelectableF
     }
 }
 
-/// The newest version that may be used.
+/// The newest served version that is not deprecated.
 fn newest_version(object: &Object) -> Option<&str> {
     let versions = versions(object).iter();
     let served = versions.filter(|other| other["served"] == true && other["deprecated"] != true);
@@ -266,7 +266,7 @@ fn newest_version(object: &Object) -> Option<&str> {
     names.max_by_key(|other| version_order(other))
 }
 
-/// What clients of a deprecated version are told: its own words, or where to go.
+/// The warning for a deprecated version: its own text, or a pointer to the newer version.
 fn deprecation(
     definition: &CustomResourceDefinition,
     version: &Value,

@@ -1,4 +1,4 @@
-//! All definitions there are, and the kinds they make.
+//! All CRDs (CustomResourceDefinitions) and the kinds they define.
 
 use crate::registry::crd::CRD_DIRECTORY;
 use crate::registry::crd::crd_compiler::{compile_resources, compile_schemas};
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::watch;
 
-/// Definitions by name.
+/// CRDs by name.
 #[derive(Debug, Default)]
 pub(crate) struct CrdRegistry {
     entries: BTreeMap<String, CrdEntry>,
@@ -24,9 +24,9 @@ struct CrdEntry {
     definition: CustomResourceDefinition,
     versions: Arc<CustomVersions>,
     kinds: Vec<Arc<ServedResource>>,
-    /// Whether its status says what becomes of its names.
+    /// Whether the status says that the names are accepted or rejected.
     names_decided: bool,
-    /// Dropped when the kinds are no longer what they were.
+    /// Dropped when the CRD's kinds are replaced, which ends their watches.
     replaced: watch::Sender<()>,
 }
 
@@ -36,7 +36,7 @@ fn name_of(key: &[u8]) -> String {
 }
 
 impl CrdRegistry {
-    /// Becomes what a snapshot has.
+    /// Loads the CRDs of a snapshot.
     pub(crate) fn load(&mut self, state: &Snapshot) {
         let range = KeyRange::prefix(CRD_DIRECTORY);
         let mut known = std::mem::take(&mut self.entries);
@@ -49,7 +49,7 @@ impl CrdRegistry {
         }
     }
 
-    /// Takes a change in.
+    /// Applies one change.
     pub(crate) fn update(&mut self, version: &Arc<Version>) {
         if version.is_deletion() {
             self.entries.remove(&name_of(version.key()));
@@ -74,7 +74,7 @@ impl CrdRegistry {
         }
     }
 
-    /// The kinds of all definitions, by group, then by name.
+    /// The kinds of all CRDs, by group, then by name.
     pub(crate) fn kinds(&self) -> Vec<Arc<ServedResource>> {
         let mut entries: Vec<&CrdEntry> = self.entries.values().collect();
         entries.sort_by_key(|entry| (&entry.definition.group, &entry.definition.name));
@@ -82,7 +82,7 @@ impl CrdRegistry {
         kinds.map(Arc::clone).collect()
     }
 
-    /// What is known of each definition.
+    /// The state of each CRD.
     pub(crate) fn crd_states(&self) -> BTreeMap<String, CrdState> {
         let state = |entry: &CrdEntry| CrdState {
             revision: entry.stored.mod_revision(),
@@ -94,8 +94,8 @@ impl CrdRegistry {
             .collect()
     }
 
-    /// A definition whose status is not what it should be, and what it should be. One at
-    /// a time: what it is granted, the next one does not get.
+    /// A CRD whose status must be updated, with the desired status. One at a time: a name accepted
+    /// for one CRD is not available to the next.
     pub(crate) fn next_status_update(
         &self,
         after: &str,
@@ -106,7 +106,7 @@ impl CrdRegistry {
         rest.find_map(|(name, entry)| Some((name.clone(), self.with_desired_status(entry, now)?)))
     }
 
-    /// Marks the definitions whose status says that they were refused their names.
+    /// Marks the CRDs whose status says that their names were not accepted.
     pub(crate) fn mark_names_rejected(&mut self, now: Timestamp) {
         let undecided = self
             .entries
@@ -121,7 +121,7 @@ impl CrdRegistry {
         }
     }
 
-    /// The definition with the status it should have; `None` if it has it.
+    /// The CRD with its desired status; `None` if the status is current.
     fn with_desired_status(&self, entry: &CrdEntry, now: Timestamp) -> Option<Object> {
         let definition = &entry.definition;
         if definition.names_are_current() {
@@ -140,15 +140,15 @@ impl CrdRegistry {
     }
 }
 
-/// A write says what it was based on.
+/// Sets the resourceVersion that the write is based on.
 fn with_revision(mut object: Object, stored: &Version) -> Object {
     object.set_resource_version(stored.mod_revision().get());
     object
 }
 
 impl CrdEntry {
-    /// Compiles a definition; of one that only got another status, what was compiled
-    /// before stays, and so do the watches of its objects.
+    /// Compiles a CRD. If only its status changed, the compiled schemas stay, and so do the watches
+    /// of its objects.
     fn read(version: &Arc<Version>, known: Option<Self>) -> Option<Self> {
         let object = parse_stored(version.value()).ok()?;
         let definition = CustomResourceDefinition::read(&object);

@@ -1,4 +1,5 @@
-//! What happens to a definition on its way into the store.
+//! Strategy of CRDs (CustomResourceDefinitions): defaulting and preparation for create, update and
+//! delete.
 
 use crate::registry::crd::condition_helpers::{self, CrdCondition, TERMINATING};
 use crate::registry::crd::custom_resource_definition::{storage_version, strs_of, versions};
@@ -7,7 +8,7 @@ use optik_object::{Object, Timestamp, Value};
 use optik_schema::structural::{Structural, is_known_format};
 use serde_json::json;
 
-/// A new definition: what it leaves out, and the status it begins with.
+/// Prepares a new CRD: defaulting and the initial status.
 pub(crate) fn prepare_for_create(object: &mut Object) {
     let stored: Vec<Value> = storage_version(object)
         .map(Value::from)
@@ -19,7 +20,7 @@ pub(crate) fn prepare_for_create(object: &mut Object) {
     object.members_mut().insert("status".into(), status);
 }
 
-/// A changed definition; its status is the old one's by now.
+/// Prepares an updated CRD, whose status is already that of the old one.
 pub(crate) fn prepare_for_update(object: &mut Object) {
     let Some(storage) = storage_version(object).map(str::to_owned) else {
         return;
@@ -34,7 +35,7 @@ pub(crate) fn prepare_for_update(object: &mut Object) {
     }
 }
 
-/// Names that follow from others, and the conversion that converts nothing.
+/// Defaulting of a CRD: derived names and the conversion strategy `None`.
 pub(crate) fn apply_defaults(object: &mut Object) {
     let Some(Value::Object(spec)) = object.members_mut().get_mut("spec") else {
         return;
@@ -67,7 +68,7 @@ pub(crate) fn apply_defaults(object: &mut Object) {
     }
 }
 
-/// A flag that is not set is written down.
+/// Writes out boolean fields that are not set.
 fn apply_version_defaults(version: &mut Value) {
     let Value::Object(version) = version else {
         return;
@@ -77,7 +78,8 @@ fn apply_version_defaults(version: &mut Value) {
     }
 }
 
-/// The first deletion: marked, held until its objects are gone, and saying so.
+/// The first deletion: sets the deletionTimestamp, the cleanup finalizer and the Terminating
+/// condition.
 pub(crate) fn begin_deletion(object: &mut Object, now: Timestamp) {
     object.set_deletion_timestamp(Some(now));
     let mut finalizers: Vec<String> = object.finalizers().map(str::to_owned).collect();
@@ -95,7 +97,7 @@ pub(crate) fn begin_deletion(object: &mut Object, now: Timestamp) {
     condition_helpers::set(object, &condition, now);
 }
 
-/// Formats that nobody checks, as warnings: those that the old definition did not have.
+/// Warnings for unrecognized formats that the old CRD did not have.
 pub(crate) fn unrecognized_format_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     let known = old.map(unrecognized_formats).unwrap_or_default();
     let found = unrecognized_formats(object).into_iter();

@@ -1,4 +1,4 @@
-//! The rules for definitions (EXT §1.2), in the order and the words of upstream.
+//! Validation of CRDs (EXT §1.2), in the order and with the messages of upstream.
 
 use crate::registry::crd::condition_helpers;
 use crate::registry::crd::custom_resource_definition::{strs_of, versions};
@@ -11,7 +11,7 @@ use optik_catalog::is_builtin;
 use optik_object::{FieldError, Object, Value, dns1035_label, dns1123_subdomain, quote};
 use std::collections::BTreeSet;
 
-/// Everything that is wrong with a new or changed definition.
+/// All validation errors of a new or updated CRD.
 pub(crate) fn validate(object: &Object, old: Option<&Object>) -> Vec<FieldError> {
     let mut errors = Vec::new();
     if old.is_none() {
@@ -36,7 +36,7 @@ pub(crate) fn validate(object: &Object, old: Option<&Object>) -> Vec<FieldError>
     errors
 }
 
-/// Only what a status can get wrong.
+/// The validation errors of a CRD's status.
 pub(crate) fn validate_status(object: &Object) -> Vec<FieldError> {
     let mut errors = Vec::new();
     let accepted = object.get("status").and_then(|s| s.get("acceptedNames"));
@@ -63,8 +63,8 @@ fn check_name(object: &Object, errors: &mut Vec<FieldError>) {
     }
 }
 
-/// A definition must not name what is built in: its objects would be those of the other.
-/// Upstream lets it, and serves the versions that are not built in.
+/// Rejects a CRD for a built-in kind: its objects would be those of the built-in kind. Upstream
+/// accepts it and serves the versions that are not built in.
 fn check_not_builtin(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
     let plural = |object| text(spec(object, "names"), "plural");
     let group = |object: &Object| text(object.get("spec"), "group").to_owned();
@@ -110,8 +110,8 @@ fn check_spec(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError
     check_ca_bundle(object, old, errors);
 }
 
-/// Who vouches for the webhook must be known before the kind is there; what was wrong
-/// before may stay so.
+/// An established CRD whose conversion webhook has a valid CA bundle must keep a valid one; a CRD
+/// that was stored without one may stay so.
 fn check_ca_bundle(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldError>) {
     let is_bound = old.is_some_and(|old| {
         condition_helpers::is_true(old, condition_helpers::ESTABLISHED) && has_ca_bundle(old)
@@ -329,7 +329,7 @@ fn check_review_versions(reviews: &[String], path: &str, errors: &mut Vec<FieldE
     }
 }
 
-/// Names that objects depend on stay.
+/// Rejects changes of immutable fields: the names that objects depend on.
 fn check_immutable_fields(object: &Object, old: &Object, errors: &mut Vec<FieldError>) {
     let mut check = |path: &str, new: Option<&Value>, old: Option<&Value>| {
         if new != old {
@@ -352,7 +352,7 @@ fn check_immutable_fields(object: &Object, old: &Object, errors: &mut Vec<FieldE
     check("spec.names.plural", new.as_ref(), old.as_ref());
 }
 
-/// As many stored versions are quoted by errors that quote all of them.
+/// Maximum number of stored versions quoted in errors that quote all of them.
 const QUOTED_VERSIONS_MAX: usize = 1_000;
 
 fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
@@ -391,7 +391,7 @@ fn check_stored_versions(object: &Object, errors: &mut Vec<FieldError>) {
 
 const APPROVAL_ANNOTATION: &str = "api-approved.kubernetes.io";
 
-/// Whether a definition of a protected group may be one.
+/// The API approval (`api-approved.kubernetes.io`) of a CRD in a protected group.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ApiApproval {
     NotNeeded,
@@ -457,7 +457,7 @@ fn check_approval(object: &Object, old: Option<&Object>, errors: &mut Vec<FieldE
     }
 }
 
-/// Whether the status says of the approval what is true.
+/// Whether the approval condition in the status is current.
 pub(super) fn is_approval_condition_current(object: &Object) -> bool {
     let Some((holds, reason, message)) = approval_condition(object) else {
         return true;
@@ -471,7 +471,7 @@ pub(super) fn is_approval_condition_current(object: &Object) -> bool {
     condition_helpers::is_current(object, &condition)
 }
 
-/// What a definition of a protected group says about its approval.
+/// The approval condition of a CRD in a protected group.
 pub(super) fn approval_condition(object: &Object) -> Option<(bool, &'static str, String)> {
     let state = approval(object);
     let (holds, reason) = match state {

@@ -1,10 +1,10 @@
-//! What a definition says, read once.
+//! A parsed CustomResourceDefinition.
 
 use crate::registry::crd::condition_helpers;
 use optik_catalog::is_builtin;
 use optik_object::{Object, Value};
 
-/// A definition without its schemas.
+/// A CustomResourceDefinition without its schemas.
 #[derive(Clone, Debug)]
 pub(crate) struct CustomResourceDefinition {
     /// `widgets.example.com`
@@ -13,14 +13,14 @@ pub(crate) struct CustomResourceDefinition {
     pub(crate) generation: i64,
     pub(crate) group: String,
     pub(crate) namespaced: bool,
-    /// What it wants to be called.
+    /// The names in the spec.
     pub(crate) spec_names: CrdNames,
-    /// What it is called.
+    /// The accepted names in the status.
     pub(crate) accepted_names: CrdNames,
     pub(crate) names_accepted: bool,
     pub(crate) established: bool,
     pub(crate) terminating: bool,
-    /// Its group needs no approval, or it says whether it has one.
+    /// The group needs no approval, or the approval condition is current.
     pub(crate) approval_condition_current: bool,
 }
 
@@ -52,7 +52,7 @@ impl CrdNames {
         }
     }
 
-    /// As a status shows them.
+    /// As in a CRD's status.
     pub(crate) fn to_value(&self) -> Value {
         let mut value = serde_json::json!({"plural": self.plural, "kind": self.kind});
         for (name, text) in [("singular", &self.singular), ("listKind", &self.list_kind)] {
@@ -100,7 +100,7 @@ impl CustomResourceDefinition {
         }
     }
 
-    /// Whether its names are what it wants, and it says so.
+    /// Whether the accepted names are those of the spec and the conditions are current.
     pub(crate) fn names_are_current(&self) -> bool {
         self.established
             && self.names_accepted
@@ -108,22 +108,22 @@ impl CustomResourceDefinition {
             && self.approval_condition_current
     }
 
-    /// Whether requests find it. A built-in kind stays what it is, whatever was stored
-    /// before such definitions were refused.
+    /// Whether the CRD's kinds are served. A CRD never replaces a built-in kind, whatever was
+    /// stored before such CRDs were rejected.
     pub(crate) fn is_served(&self) -> bool {
         (self.names_accepted || self.established)
             && !is_builtin(&self.group, &self.spec_names.plural)
     }
 }
 
-/// The versions of a definition, as they stand there.
+/// The versions of a CRD, in their order there.
 pub(crate) fn versions(object: &Object) -> &[Value] {
     let versions = object.get("spec").and_then(|spec| spec.get("versions"));
     let list = versions.and_then(Value::as_array);
     list.map_or(&[], Vec::as_slice)
 }
 
-/// The version in which objects are kept.
+/// The storage version of a CRD.
 pub(crate) fn storage_version(object: &Object) -> Option<&str> {
     let mut versions = versions(object).iter();
     let storage = versions.find(|version| version["storage"] == Value::Bool(true))?;

@@ -1,8 +1,8 @@
-//! CustomResourceDefinitions: objects that define kinds.
+//! CustomResourceDefinitions (CRDs): objects that define kinds.
 //!
-//! A definition is an ordinary object. What it does beyond that is here: its own rules
-//! ([`check`], [`hook`]), the names it is granted ([`names`]), the kinds it makes
-//! ([`compile`]), and the task that sees to all of it ([`follow`]).
+//! A CRD is stored like any other object. Its validation is in `crd_validation`, its defaulting and
+//! strategy in `crd_strategy`, its accepted names in `naming_conditions` and its compilation to
+//! kinds in `crd_compiler`. The controller is `crate::background::crd_controller`.
 
 mod condition_helpers;
 mod crd_compiler;
@@ -27,9 +27,9 @@ pub(crate) use crate::registry::crd::custom_resource_definition::versions;
 pub(crate) use crate::registry::crd::version_schemas::version_schema;
 use optik_catalog::key_prefix;
 
-/// Where definitions are kept.
+/// The store directory of CRDs.
 pub(crate) const CRD_DIRECTORY: &str =
     key_prefix("apiextensions.k8s.io", "customresourcedefinitions");
 
-/// Holds a definition until its objects are gone.
+/// Keeps a CRD until its objects are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";

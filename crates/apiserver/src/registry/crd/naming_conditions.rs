@@ -1,4 +1,4 @@
-//! Who is called what: names are given to whoever comes first, per group.
+//! Accepted names of CRDs (`NamesAccepted`, `Established`): per group, the first CRD gets a name.
 
 use crate::registry::crd::condition_helpers::{self, CrdCondition, ESTABLISHED, NAMES_ACCEPTED};
 use crate::registry::crd::custom_resource_definition::{CrdNames, CustomResourceDefinition};
@@ -6,16 +6,17 @@ use crate::server::webhook_client::is_valid_ca_bundle;
 use optik_object::{Object, Timestamp, quote};
 use std::collections::BTreeSet;
 
-/// Names that are taken by other definitions of the group.
+/// Names used by other CRDs of the group.
 pub(crate) struct NamesInUse<'a> {
-    /// Plurals, singulars, short names.
+    /// Plurals, singulars and short names.
     resources: BTreeSet<&'a str>,
-    /// Kinds and kinds of lists.
+    /// Kinds and list kinds.
     kinds: BTreeSet<&'a str>,
 }
 
 impl<'a> NamesInUse<'a> {
-    /// By all definitions of a group, the one that asks included: what it has is its own.
+    /// Collects the names of all CRDs of a group, including the CRD in question: it keeps the names
+    /// it has.
     pub(crate) fn from_definitions(
         definitions: impl Iterator<Item = &'a CustomResourceDefinition>,
     ) -> Self {
@@ -36,10 +37,10 @@ impl<'a> NamesInUse<'a> {
     }
 }
 
-/// What a definition is granted.
+/// The names accepted for a CRD.
 struct NameAcceptance {
     names: CrdNames,
-    /// The reason and the message of the last conflict.
+    /// Reason and message of the last conflict.
     conflict: Option<(&'static str, String)>,
 }
 
@@ -85,7 +86,7 @@ fn accept_names(definition: &CustomResourceDefinition, taken: &NamesInUse<'_>) -
     NameAcceptance { names, conflict }
 }
 
-/// The object with the status it should have; `None` if it has it.
+/// The CRD with its desired status; `None` if the status is current.
 pub(crate) fn with_naming_conditions(
     object: &Object,
     definition: &CustomResourceDefinition,
@@ -155,7 +156,7 @@ pub(crate) fn with_naming_conditions(
     (settled != *object).then_some(settled)
 }
 
-/// Whether it is known who may vouch for the webhook that converts.
+/// Whether the conversion webhook has a CA bundle.
 pub(super) fn has_ca_bundle(object: &Object) -> bool {
     let conversion = object.get("spec").and_then(|spec| spec.get("conversion"));
     let bundle = conversion.and_then(|it| it.pointer("/webhook/clientConfig/caBundle"));

@@ -1,4 +1,4 @@
-//! Where the schemas of a definition are, and how errors name the places.
+//! Iterates over the schemas and other parts of a CRD's versions, with their error paths.
 
 use crate::registry::crd::custom_resource_definition::versions;
 use optik_object::{Object, Value};
@@ -8,8 +8,8 @@ pub(crate) fn version_schema(version: &Value) -> Option<&Value> {
     schema.is_object().then_some(schema)
 }
 
-/// A part of the versions, with the path by which errors name it. What all versions
-/// have in common is named once, as if it were the definition's.
+/// A member of the versions, with its path in errors. A member equal in all versions is named once,
+/// as a top-level member of the CRD's spec.
 pub(crate) fn version_members<'o>(
     object: &'o Object,
     member: &str,

@@ -1,5 +1,4 @@
-//! The rules for what versions of a definition have: schemas, subresources, columns,
-//! selectable fields.
+//! Validation of the versions of a CRD: schemas, subresources, columns, selectable fields.
 
 use crate::registry::crd::crd_validation::text;
 use crate::registry::crd::custom_resource_definition::versions;
@@ -11,7 +10,7 @@ use optik_schema::structural::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is forgiven because the stored definition does it already.
+/// Ratcheting: violations that are allowed because the stored CRD has them already.
 #[derive(Clone, Copy, Default)]
 struct CrdRatcheting {
     non_structural: bool,
@@ -77,7 +76,7 @@ pub(super) fn check_schemas(object: &Object, old: Option<&Object>, errors: &mut 
     }
 }
 
-/// `known`: a schema that is there already may cost what it costs.
+/// Validates a schema. `known`: a schema that is stored already is exempt from cost limits.
 fn check_schema(
     value: &Value,
     path: &str,
@@ -100,14 +99,14 @@ fn check_schema(
         }
     }
     errors.extend(check_keywords(&schema, path, forgiven.keyword_leniency));
-    // The rules of a schema that makes no sense make none.
+    // The CEL rules of an invalid schema are not compiled.
     if errors.len() == before {
         errors.extend(check_rules(&schema, path, known));
     }
 }
 
-/// With a status of its own, the schema of the status is cut out of the whole: the root
-/// may say nothing that would be lost.
+/// With a status subresource the status schema is used separately, so these keywords are not
+/// allowed at the root.
 const AT_ROOT: &[(&str, &str)] = &[
     ("description", "Description"),
     ("type", "Type"),
@@ -327,7 +326,7 @@ fn check_selectable_field<'f>(
     }
 }
 
-/// The place of a schema that a path such as `.spec.color` leads to.
+/// The schema at a path such as `.spec.color`.
 fn resolve_field_path<'s>(
     path: &str,
     schema: Option<&'s Structural>,

@@ -1,32 +1,31 @@
-//! Who is next.
+//! Fair queue of compute jobs: round robin over users, bounded by weight.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// What the requests that are begun may weigh together. See `server::offload_weight`.
+/// Maximum total weight of the started requests. See `server::work_estimate`.
 pub(super) const STARTED_WEIGHT_MAX: usize = 8 << 20;
-/// And those of one user: who waits for a slow webhook with all of it leaves some to others.
-/// Nothing counts for more: how much one request may be is bounded elsewhere.
+/// Maximum total weight of one user's started requests: a user whose requests all wait for a slow
+/// webhook leaves capacity to others. No request counts for more: its size is bounded elsewhere.
 pub(super) const USER_WEIGHT_MAX: usize = STARTED_WEIGHT_MAX / 2;
-/// How often others may pass somebody for whom there is not enough room.
+/// How often others may pass a user for whose job there is not enough capacity.
 const SKIPPED_MAX: u32 = 16;
 
-/// Jobs in the order in which they are to be run: those that are begun first, so that they
-/// end and make room.
+/// Jobs in the order in which they are run: started ones first, so that they end and free capacity.
 #[derive(Debug)]
 pub(super) struct FairQueue<J> {
     ready: VecDeque<J>,
     users: BTreeMap<Arc<str>, UserQueue<J>>,
-    /// Users with something that is not begun, in the order of their turns.
+    /// Users with queued jobs, in round-robin order.
     round_robin: VecDeque<Arc<str>>,
     started_weight: usize,
-    /// How many were begun since the first user was passed over for want of room.
+    /// How many jobs were started since the first user was passed over for lack of capacity.
     skipped: u32,
     next_ticket: Ticket,
     stopped: bool,
 }
 
-/// By which a waiting job is known.
+/// Identifies a queued job.
 pub(super) type Ticket = u64;
 
 #[derive(Debug)]
@@ -41,13 +40,13 @@ impl<J> UserQueue<J> {
     }
 }
 
-/// Whether somebody's next job can begin.
+/// Whether a user's next job can start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StartCapacity {
     Available,
-    /// Others hold it.
+    /// Other users hold the capacity.
     PoolFull,
-    /// The user holds as much as one may.
+    /// The user is at the per-user limit.
     UserQuotaFull,
 }
 
@@ -66,7 +65,7 @@ impl<J> Default for FairQueue<J> {
 }
 
 impl<J> FairQueue<J> {
-    /// Something new. It waits for its turn.
+    /// Adds a new job to the queue of its user.
     pub(super) fn push(&mut self, user: &Arc<str>, weight: usize, job: J) -> Ticket {
         let ticket = self.next_ticket;
         self.next_ticket += 1;
@@ -81,7 +80,7 @@ impl<J> FairQueue<J> {
         ticket
     }
 
-    /// Nobody waits for it any more. Nothing is left of it if it was not begun.
+    /// Cancels a job. Returns it if it was not started.
     pub(super) fn cancel(&mut self, user: &str, ticket: Ticket) -> Option<J> {
         let queue = self.users.get_mut(user)?;
         let at = queue
@@ -97,12 +96,12 @@ impl<J> FairQueue<J> {
         Some(job)
     }
 
-    /// Something that is begun can go on; or what waits for nobody begins.
+    /// Adds a started job that can go on, or a job that starts without queueing.
     pub(super) fn push_runnable(&mut self, job: J) {
         self.ready.push_back(job);
     }
 
-    /// Something that was begun is at its end.
+    /// Releases the capacity of a started job that ended.
     pub(super) fn finish(&mut self, user: &str, weight: usize) {
         self.started_weight = self.started_weight.saturating_sub(weight);
         if let Some(queue) = self.users.get_mut(user) {
@@ -117,8 +116,8 @@ impl<J> FairQueue<J> {
         self.ready.pop_front().or_else(|| self.start_next())
     }
 
-    /// The first of the first user for whom there is room. Who needs much is passed over only
-    /// so often, or small requests of others would keep them waiting for ever.
+    /// Starts the first job of the first user for whom there is capacity. A user with a large job
+    /// is passed over only a limited number of times, or small requests of others would starve it.
     fn start_next(&mut self) -> Option<J> {
         let mut passes = false;
         let mut found = None;
@@ -145,7 +144,7 @@ impl<J> FairQueue<J> {
         Some(job)
     }
 
-    /// One is always begun, however much it weighs.
+    /// If nothing is started, one job always can be, whatever its weight.
     fn capacity_for(&self, user: &str) -> StartCapacity {
         let fits = |begun: usize, weight: usize, max: usize| begun == 0 || begun + weight <= max;
         let queue = self.users.get(user);
@@ -162,7 +161,7 @@ impl<J> FairQueue<J> {
         }
     }
 
-    /// Nothing is run any more; what was to be is handed out.
+    /// Stops the queue and returns the jobs that would have run.
     pub(super) fn stop(&mut self) -> Vec<J> {
         self.stopped = true;
         self.round_robin.clear();
@@ -204,7 +203,7 @@ mod tests {
         queue.push(&user("b"), USER_WEIGHT_MAX, "b1");
         let begun: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
         assert_eq!(begun, ["a1", "b1", "a2"]);
-        // Everybody's room is taken, however little somebody wants.
+        // The capacity is used up, however small the next job is.
         queue.push(&user("c"), 1, "c1");
         assert_eq!(queue.next(), None);
         queue.finish("b", USER_WEIGHT_MAX);

@@ -1,15 +1,15 @@
-//! Long work, on a few threads of its own.
+//! Compute pool: a few threads for CPU-heavy requests.
 //!
-//! Requests are carried out where connections are served, and small ones take less than it
-//! costs to hand them over. To decode, patch, default and validate three megabytes takes a
-//! tenth of a second, and for as long nobody else is served by that thread. So a request that
-//! is long, or is about something long, is carried out here from its beginning to its end: a
-//! future that is polled by these threads, and waits for the store or for webhooks without
-//! one. Timers and connections stay with the runtime that serves.
+//! Requests are handled on the threads that serve connections; a small one takes less time than
+//! handing it over would. Decoding, patching, defaulting and validating three megabytes takes a
+//! tenth of a second, during which that thread serves no other connection. So a request that is
+//! large, or is about large objects, is handled here from beginning to end: a future that is polled
+//! by these threads and holds none of them while it waits for the store or a webhook. Timers and
+//! connections stay with the serving runtime.
 //!
-//! Users take turns, so that who sends many long requests waits behind themselves. A request
-//! is begun when there is room for what it will be unpacked to, which is bounded for all
-//! together and for each user. Administrators wait for nobody: they must be able to help.
+//! Users take turns (round robin), so a user with many large requests queues behind its own. A
+//! request is started when there is capacity for its unpacked size, which is bounded in total and
+//! per user. Administrators do not queue, so that they can always intervene.
 
 mod fair_queue;
 #[cfg(test)]
@@ -26,7 +26,7 @@ use std::{io, thread};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-/// A few threads, and those who wait for them. Dropping it stops them.
+/// A few threads and the queue of requests. Dropping it stops the threads.
 #[derive(Debug)]
 pub struct ComputePool {
     shared: Arc<PoolShared>,
@@ -35,9 +35,9 @@ pub struct ComputePool {
 #[derive(Debug)]
 struct PoolShared {
     queue: Mutex<FairQueue<Arc<ComputeJob>>>,
-    /// Rung when there is something to do.
+    /// Notified when a job can run.
     work_available: Condvar,
-    /// Whose timers and connections the work uses.
+    /// The runtime whose timers and connections the work uses.
     runtime: Handle,
 }
 
@@ -45,24 +45,24 @@ struct PoolShared {
 struct ComputeJob {
     pool: Arc<PoolShared>,
     user: Arc<str>,
-    /// Nothing for administrators.
+    /// Zero for administrators.
     weight: usize,
     progress: Mutex<JobProgress>,
 }
 
 struct JobProgress {
     state: JobState,
-    /// `None` at its end.
+    /// `None` once it has ended.
     work: Option<BoxFuture<'static, ()>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum JobState {
-    /// Not begun: in the queue of its user.
+    /// Not started: in the queue of its user.
     Queued,
-    /// Begun; nobody has woken it.
+    /// Started, not woken.
     Idle,
-    /// Begun, and woken.
+    /// Started, and woken.
     Runnable,
     Running,
     /// Woken while it ran.
@@ -77,11 +77,11 @@ impl std::fmt::Debug for ComputeJob {
 }
 
 impl ComputePool {
-    /// Starts so many threads. Each calls `on_start` first, for instance to be less urgent than
-    /// those that serve.
+    /// Starts `threads` threads. Each calls `on_start` first, for instance to lower its priority
+    /// below that of the serving threads.
     ///
     /// # Errors
-    /// If a thread cannot be made.
+    /// If a thread cannot be spawned.
     pub fn start(
         threads: usize,
         runtime: Handle,
@@ -96,7 +96,7 @@ impl ComputePool {
         for _ in 0..threads.max(1) {
             let (shared, on_start) = (Arc::clone(&pool.shared), on_start.clone());
             let thread = thread::Builder::new().name("compute".into());
-            // Spawned here: a thread runs what others ask for, and catches their panics.
+            // Spawned here: pool threads run the jobs of all requests and catch their panics.
             thread.spawn(move || {
                 on_start();
                 shared.work_loop();
@@ -105,10 +105,10 @@ impl ComputePool {
         Ok(pool)
     }
 
-    /// Carries out what a user asked for, when it is their turn. Dropping this gives it up.
+    /// Runs a user's work when it is the user's turn. Dropping the future cancels the work.
     ///
     /// # Panics
-    /// If the work does.
+    /// If the work panics.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         user: Arc<User>,
@@ -137,7 +137,7 @@ impl ComputePool {
         match told.await {
             Ok(Ok(done)) => done,
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
-            // The pool is gone, and so is the server.
+            // The pool is gone, and the server with it.
             Err(_) => std::future::pending().await,
         }
     }
@@ -168,7 +168,7 @@ impl PoolShared {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What each thread does until the pool goes.
+    /// The loop of each thread, until the pool is dropped.
     fn work_loop(&self) {
         let _context = self.runtime.enter();
         while let Some(job) = self.next_job() {
@@ -205,12 +205,12 @@ impl ComputeJob {
         let done = work.is_none_or(|work| self.poll(work));
         if done {
             self.pool.queue().finish(&self.user, self.weight);
-            // There may be room for several now.
+            // There may be capacity for several jobs now.
             self.pool.work_available.notify_all();
         }
     }
 
-    /// Whether it is at its end.
+    /// Polls the work. Returns whether it has ended.
     fn poll(self: &Arc<Self>, mut work: BoxFuture<'static, ()>) -> bool {
         let waker = Waker::from(Arc::clone(self));
         let polled = work.as_mut().poll(&mut Context::from_waker(&waker));
@@ -234,7 +234,7 @@ impl ComputeJob {
         false
     }
 
-    /// What is left of a pool that is gone is dropped where it is woken.
+    /// Makes a woken job runnable. A job left after the pool is gone is dropped here.
     fn reschedule(self: Arc<Self>) {
         let pool = Arc::clone(&self.pool);
         let mut queue = pool.queue();
@@ -265,7 +265,7 @@ impl Wake for ComputeJob {
     }
 }
 
-/// Whoever asked for a job. What is begun is finished when they go; what is not is forgotten.
+/// The caller's handle of a job. On drop, a started job is finished and a queued one is cancelled.
 struct JobHandle {
     job: Arc<ComputeJob>,
     ticket: Option<Ticket>,
@@ -275,7 +275,7 @@ impl Drop for JobHandle {
     fn drop(&mut self) {
         let ticket = self.ticket;
         let withdraw = |ticket| self.job.pool.queue().cancel(&self.job.user, ticket);
-        // Dropped here, when the queue is not locked any more.
+        // Dropped here, after the queue's lock is released.
         drop(ticket.and_then(withdraw));
     }
 }

@@ -40,7 +40,7 @@ async fn compute_pool_propagates_panics_to_the_caller() {
     );
 }
 
-/// As many at a time as there are threads, and who waits for something takes no thread.
+/// At most one job per thread runs at a time, and a waiting job holds no thread.
 #[tokio::test]
 async fn compute_pool_threads_do_not_block_on_waiting_work() {
     let pool = pool(1);
@@ -72,14 +72,14 @@ async fn compute_pool_concurrency_is_bounded_by_its_threads() {
     assert!(most.load(Ordering::SeqCst) <= 2);
 }
 
-/// Begun work is finished; what was not begun is forgotten.
+/// Started work is finished after its caller is gone; queued work is dropped.
 #[tokio::test]
 async fn compute_pool_does_not_start_dropped_work() {
     let pool = pool(1);
     let go = Arc::new(Notify::new());
     let first = {
         let go = Arc::clone(&go);
-        // Takes all the room of its user.
+        // Takes all the capacity of its user.
         pool.run(
             user("a"),
             USER_WEIGHT_MAX,
@@ -104,7 +104,7 @@ async fn compute_pool_does_not_start_dropped_work() {
     assert_eq!(begun.load(Ordering::SeqCst), 0);
 }
 
-/// Two users whose work waits for something take all the room; an administrator needs none.
+/// The waiting work of two users takes all the capacity; an administrator needs none.
 #[tokio::test]
 async fn compute_pool_admits_administrators_without_queueing() {
     let pool = pool(1);

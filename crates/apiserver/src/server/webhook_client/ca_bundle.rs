@@ -1,4 +1,4 @@
-//! Authorities as a configuration names them.
+//! Parsing of the `caBundle` of webhook client configurations.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -7,12 +7,12 @@ use optik_object::Value;
 const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
 const END: &str = "-----END CERTIFICATE-----";
 
-/// What is said of a bundle that is none.
+/// The error for an invalid CA bundle.
 pub(crate) const INVALID_CA_BUNDLE: &str =
     "unable to load root certificates: unable to parse bytes as PEM block";
 
-/// Whether a `caBundle` names anybody; none at all is no mistake. Whether they can be
-/// believed is found out when they are needed.
+/// Whether a `caBundle` holds a certificate; an empty one is valid. The certificates are verified
+/// when they are used.
 pub(crate) fn is_valid_ca_bundle(bundle: &Value) -> bool {
     let Some(text) = bundle.as_str().filter(|text| !text.is_empty()) else {
         return true;

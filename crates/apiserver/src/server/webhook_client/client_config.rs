@@ -1,4 +1,4 @@
-//! Where a webhook is.
+//! The client configuration of a webhook: URL or service, CA bundle.
 
 use crate::server::webhook_client::service_resolver::{ServiceReference, resolve};
 use base64::Engine;
@@ -8,11 +8,11 @@ use optik_object::Value;
 use optik_store::Store;
 use std::time::Duration;
 
-/// What a `clientConfig` says.
+/// A parsed `clientConfig`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WebhookClientConfig {
     target: WebhookTarget,
-    /// PEM; empty for the authorities that the machine trusts.
+    /// PEM; empty for the system's trust store.
     pub(super) ca_bundle: Bytes,
 }
 
@@ -23,7 +23,7 @@ enum WebhookTarget {
         service: ServiceReference,
         path: String,
     },
-    /// A configuration that could not have been written through us.
+    /// A configuration that validation would have rejected.
     Invalid,
 }
 
@@ -50,7 +50,7 @@ impl WebhookClientConfig {
         }
     }
 
-    /// The whole URL, which tells the other end how long it has.
+    /// The URL of a call, with its timeout as a parameter.
     pub(super) fn url(&self, timeout: Duration) -> Result<String, String> {
         let seconds = timeout.as_secs() + u64::from(timeout.subsec_nanos() > 0);
         let (origin, path) = match &self.target {
@@ -79,7 +79,7 @@ impl WebhookClientConfig {
         Ok(format!("{origin}/{}?timeout={seconds}s", path.join("/")))
     }
 
-    /// What to connect to instead of the host of the URL.
+    /// The address to connect to, if it is not the host of the URL.
     pub(super) fn connect_address(&self, store: &Store) -> Result<Option<String>, String> {
         match &self.target {
             WebhookTarget::Service { service, .. } => resolve(service, store).map(Some),

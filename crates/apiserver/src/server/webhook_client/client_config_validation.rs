@@ -1,8 +1,8 @@
-//! What may be configured to be called.
+//! Validation of webhook client configurations.
 
 use optik_object::{FieldError, Value, dns1123_subdomain};
 
-/// A URL that leads to a server and nowhere within it but a path.
+/// Checks a webhook URL: https, a host and a path, nothing else.
 pub(crate) fn check_url(url: &str, path: &str, errors: &mut Vec<FieldError>) {
     const FORM: &str = "; desired format: https://host[/path]";
     let mut refuse = |value: &str, text: String| {
@@ -47,7 +47,7 @@ pub(crate) fn check_port(service: &Value, path: &str, errors: &mut Vec<FieldErro
     }
 }
 
-/// The path at a service: its steps are names.
+/// Checks the path of a service reference, whose segments are names.
 pub(crate) fn check_service_path(given: &str, path: &str, errors: &mut Vec<FieldError>) {
     if matches!(given, "" | "/") {
         return;

@@ -1,7 +1,7 @@
-//! Asking somebody outside: a JSON document goes out over HTTPS, another one comes back.
+//! Webhook client: posts a JSON document over HTTPS and reads the JSON response.
 //!
-//! This crate knows no sockets. It says where a call goes and what an answer means; a
-//! [`WebhookTransport`] that it is given carries it there.
+//! This crate opens no sockets. It determines the address of a call and interprets the response; a
+//! [`WebhookTransport`] given to it makes the call.
 
 mod ca_bundle;
 mod client_config;
@@ -25,32 +25,32 @@ use optik_store::Store;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A `POST` of JSON.
+/// A `POST` request with a JSON body.
 #[derive(Clone, Debug)]
 pub struct WebhookRequest {
     /// `https://host:port/path?timeout=10s`
     pub url: String,
-    /// `host:port` to connect to if it is not that of the URL.
+    /// `host:port` to connect to if it differs from that of the URL.
     pub address: Option<String>,
-    /// Who may vouch for the other end, as PEM; empty for those the machine trusts.
+    /// CA certificates of the server as PEM; empty for the system's trust store.
     pub ca_bundle: Bytes,
     pub user_agent: &'static str,
     pub body: Bytes,
 }
 
-/// What came back.
+/// The response of a webhook.
 #[derive(Clone, Debug)]
 pub struct WebhookResponse {
     pub status: StatusCode,
-    /// Empty if it is not told.
+    /// Empty if there was no Content-Type.
     pub content_type: String,
     pub body: Bytes,
 }
 
-/// Why nothing came back.
+/// Why there was no response.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WebhookCallError {
-    /// The call could not even be begun.
+    /// The call could not be started.
     #[error("could not get REST client: {0}")]
     Unusable(String),
     /// In the words of a Go client.
@@ -58,7 +58,7 @@ pub enum WebhookCallError {
     NoResponse(String),
 }
 
-/// Whoever can reach the outside. Dropping the future gives the call up.
+/// Makes webhook calls. Dropping the future cancels the call.
 pub trait WebhookTransport: Send + Sync + 'static {
     fn call(
         &self,
@@ -66,7 +66,7 @@ pub trait WebhookTransport: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<WebhookResponse, WebhookCallError>>;
 }
 
-/// Reaches nobody.
+/// A transport whose calls all fail.
 pub(crate) struct NoTransport;
 
 impl WebhookTransport for NoTransport {
@@ -79,7 +79,7 @@ impl WebhookTransport for NoTransport {
     }
 }
 
-/// Why there is no document, in the words that clients of upstream know.
+/// Why a call gave no document, in upstream's words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PostError {
     #[error("could not get REST client: {0}")]
@@ -87,7 +87,7 @@ pub(crate) enum PostError {
     #[error("{text}")]
     Failed {
         text: String,
-        /// The status that came back; zero if none did.
+        /// The HTTP status; zero if there was no response.
         code: u16,
     },
 }
@@ -101,7 +101,7 @@ impl PostError {
     }
 }
 
-/// How to reach the outside.
+/// Calls webhooks through a transport.
 #[derive(Clone)]
 pub(crate) struct WebhookClient {
     pub(crate) transport: Arc<dyn WebhookTransport>,
@@ -109,7 +109,7 @@ pub(crate) struct WebhookClient {
     pub(crate) entropy: Arc<dyn Entropy>,
 }
 
-/// What is sent where, by whom, and how long the answer is waited for.
+/// The document, target, user and timeout of a call.
 pub(crate) struct WebhookPost<'a> {
     pub(crate) client_config: &'a WebhookClientConfig,
     pub(crate) user_agent: &'static str,
@@ -118,7 +118,7 @@ pub(crate) struct WebhookPost<'a> {
 }
 
 impl WebhookClient {
-    /// Sends a document and reads the one that comes back.
+    /// Posts a document and returns the response document.
     pub(crate) async fn post(&self, posting: WebhookPost<'_>) -> Result<Value, PostError> {
         let WebhookPost {
             client_config: destination,

@@ -1,7 +1,7 @@
-//! Where a service is, for a server that is on no cluster network.
+//! Resolves services to addresses, for a server outside the cluster network.
 //!
-//! Endpoints first, as upstream does when it is told that cluster addresses lead nowhere
-//! for it; without endpoints the cluster address, as it does otherwise.
+//! Ready endpoints come first, as upstream does when cluster IPs are not routable for it
+//! (aggregator routing); without endpoints the cluster IP, as upstream does otherwise.
 
 use crate::registry::served_resource::parse_stored;
 use optik_catalog::key_prefix;
@@ -51,7 +51,7 @@ pub(super) fn resolve(service: &ServiceReference, store: &Store) -> Result<Strin
     }
 }
 
-/// The first address that is ready.
+/// The first ready address.
 fn ready_endpoint(service: &ServiceReference, port: &Value, state: &Snapshot) -> Option<String> {
     let range = KeyRange::prefix(format!("{ENDPOINT_SLICES_DIRECTORY}{}/", service.namespace));
     state.entries(&range).find_map(|stored| {

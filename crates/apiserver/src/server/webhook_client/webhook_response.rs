@@ -1,10 +1,10 @@
-//! What an answer means, and how one that means nothing is described.
+//! Interprets webhook responses and describes invalid ones.
 
 use crate::server::webhook_client::WebhookResponse;
 use optik_object::{Value, quote};
 
-/// The document in an answer. What it calls itself does not matter: many webhooks leave that
-/// to their libraries, which take JSON for text.
+/// The document in a response. Content-Type is ignored: many webhooks leave it to their libraries,
+/// which label JSON as text.
 pub(super) fn response_document(reply: &WebhookResponse) -> Result<Value, String> {
     if !matches!(reply.status.as_u16(), 200..=206) {
         return Err(error_message(reply));
@@ -28,7 +28,7 @@ pub(super) fn response_document(reply: &WebhookResponse) -> Result<Value, String
     }
 }
 
-/// JSON, or what else upstream takes for it: a page of text is a scalar of YAML.
+/// Parses JSON, or YAML as upstream does: a page of text is a YAML scalar.
 fn read(body: &[u8]) -> Result<Value, String> {
     match optik_object::parse(body) {
         Ok(parsed) => Ok(parsed.value),
@@ -40,7 +40,7 @@ fn read(body: &[u8]) -> Result<Value, String> {
     }
 }
 
-/// What Go calls a document that is no object.
+/// Go's name for the type of a document that is not an object.
 fn go_type(value: &Value) -> Option<&'static str> {
     match value {
         Value::Object(_) => None,
@@ -52,7 +52,7 @@ fn go_type(value: &Value) -> Option<&'static str> {
     }
 }
 
-/// What is said of an answer that is a refusal: its own words if it is a `Status`.
+/// The message of an error response: that of its `Status`, if it is one.
 fn error_message(reply: &WebhookResponse) -> String {
     let parsed = optik_object::parse(&reply.body).map(|parsed| parsed.value);
     if let Ok(status) = parsed

@@ -1,22 +1,23 @@
-//! Looks at the storage engine's journals before the engine does.
+//! Checks and repairs the journals of a format 1 database before the storage engine (fjall) reads
+//! them.
 //!
-//! fjall 3.1 replays a journal until something cannot be read, and then either cuts
-//! the file there or refuses to open. Neither fits us:
+//! fjall 3.1 replays a journal until something cannot be read, and then either truncates the file
+//! there or refuses to open. Neither is acceptable:
 //!
-//! * A write that was torn by a power loss may keep its end and lose its middle.
-//!   That is nobody's acknowledged data, but the engine would refuse to open. We cut
-//!   it off first, and keep a copy.
-//! * A byte that went bad in the middle of acknowledged data would make it cut off
-//!   everything behind. We refuse to open instead.
+//! * A write that was torn by a power failure may keep its end and lose its middle. It is not
+//!   acknowledged data, but the engine would refuse to open. It is cut off first, and a copy is
+//!   kept.
+//! * A byte corrupted in the middle of acknowledged data would make the engine truncate everything
+//!   after it. Opening is refused instead.
 //!
-//! We tell them apart by what our own writing guarantees: each batch is synced before
-//! the next one begins, so only the last can be torn, and it is bounded in size.
-//! Journals that the engine has sealed are synced whole.
+//! The two cases are told apart by a guarantee of the writer: each batch is synced before the next
+//! one begins, so only the last batch can be torn, and its size is bounded. Journals that the
+//! engine has sealed are synced completely.
 //!
-//! After a failed sync one more thing is needed. The bytes of the last batch may be
-//! readable and still not be on disk, and a later sync would not bring them there: the
-//! system has given up on them. So the newest journal is then written anew, into
-//! another file. (Not in place: a crash while doing so could harm what is on disk.)
+//! A failed sync needs one more step. The bytes of the last batch may be readable and still not be
+//! on disk, and a later sync would not write them, because the kernel has given up on those pages.
+//! The newest journal is therefore rewritten into another file. (Not in place: a crash while doing
+//! so could damage what is on disk.)
 //!
 //! The format is that of fjall 3.1, whose version is pinned for this reason:
 //!
@@ -44,25 +45,25 @@ const END: u8 = 3;
 const CLEAR: u8 = 4;
 const TRAILER: [u8; 4] = *b"FJL\x03";
 
-/// A batch of ours is smaller on disk. Anything further behind a bad place was
-/// synced after it, so the place has gone bad later.
+/// An upper bound on the size of one batch on disk. Data farther beyond a corrupt place was synced
+/// after it, so the corruption happened after the write.
 const BATCH_DISK_BYTES_MAX: u64 = 64 << 20;
 
-/// The engine takes sequence numbers for work of its own between our batches.
+/// The largest gap in sequence numbers between two batches: the engine uses some for internal work.
 const SEQUENCE_NUMBERS_SKIPPED_MAX: u64 = 1 << 32;
-/// The engine uses the highest bit for itself.
+/// The upper bound of sequence numbers: the engine uses the highest bit itself.
 const SEQUENCE_NUMBER_MAX: u64 = 1 << 62;
 
-/// What an interrupted write left at the end of a journal.
+/// The torn write at the end of a journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TornTail {
     pub(crate) journal: PathBuf,
-    /// Everything before this is whole.
+    /// Everything before this offset is intact.
     pub(crate) at: u64,
     pub(crate) bytes: u64,
 }
 
-/// What the journals of a database need before the engine may read them.
+/// The repairs that the journals of a database need before the engine may read them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JournalRepairs {
     pub(crate) cut: Option<TornTail>,
@@ -103,7 +104,7 @@ pub(crate) fn inspect(
     Ok(JournalRepairs { cut, newest })
 }
 
-/// Cuts a torn tail off, after a copy of it was saved.
+/// Cuts off a torn tail after saving a copy of it.
 pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
     let mut journal = OpenOptions::new()
         .read(true)
@@ -117,18 +118,18 @@ pub(crate) fn cut(tail: &TornTail, save_to: &Path) -> io::Result<()> {
     journal.sync_all()
 }
 
-/// Writes a journal anew, so that nothing in it depends on a sync that failed.
+/// Rewrites a journal into a new file, so that nothing in it depends on a sync that failed.
 pub(crate) fn rewrite(journal: &Path) -> io::Result<()> {
     let fresh = journal.with_extension("new");
     let from = File::open(journal)?;
     let to = file_permissions::create_file(&fresh)?;
-    // Holes are left out by the copy, the length is kept: it was preallocated.
+    // The copy leaves out holes but keeps the length: the file was preallocated.
     copy_data(&from, &to)?;
     to.sync_all()?;
     std::fs::rename(&fresh, journal)
 }
 
-/// Copies what is not a hole.
+/// Copies the data ranges of a file and skips its holes.
 fn copy_data(from: &File, to: &File) -> io::Result<()> {
     to.set_len(from.metadata()?.len())?;
     for_each_data_range(from, 0, |at, bytes| to.write_all_at(bytes, at))
@@ -147,7 +148,7 @@ fn for_each_data_range(
         at = match rustix::fs::seek(file, SparseSeek::Data(at)) {
             Ok(data) => data,
             Err(rustix::io::Errno::NXIO) => return Ok(()),
-            // Not every file system knows its holes.
+            // Not every file system reports holes.
             Err(_) => at,
         };
         let count = file.read_at(&mut buffer, at)?;
@@ -159,8 +160,8 @@ fn for_each_data_range(
     }
 }
 
-/// Brings the names of all files to the disk. The engine deletes what it has replaced
-/// as soon as it opens; the replacement must not be lost after that.
+/// Syncs the directories of the database. The engine deletes replaced files as soon as it opens,
+/// and the replacement files must not be lost after that.
 pub(crate) fn sync_directories(database: &Path) -> io::Result<()> {
     for entry in std::fs::read_dir(database)? {
         let path = entry?.path();
@@ -202,15 +203,15 @@ fn journals_in_order(database: &Path) -> Result<Vec<PathBuf>, OpenError> {
 }
 
 struct JournalTail {
-    /// Behind the last whole batch.
+    /// The end of the last intact batch.
     valid_end: u64,
-    /// Behind the last byte that is not zero; journals are preallocated with zeros.
+    /// The end of the last byte that is not zero; journals are preallocated with zeros.
     data_end: u64,
-    /// Whether a whole batch follows the one that is not.
+    /// Whether an intact batch follows the damaged one.
     continues: bool,
 }
 
-/// `sequence_number` is that of the last whole batch before, and after.
+/// `sequence_number` is that of the last intact batch, before and after the call.
 fn inspect_journal(
     journal: &Path,
     sequence_number: &mut Option<u64>,
@@ -236,7 +237,7 @@ fn inspect_journal(
                 *sequence_number = walk.sequence_number;
             }
             BatchStatus::Unreadable => break false,
-            // Its lengths make sense, so we know where the next one would begin.
+            // Its lengths are plausible, so the position of the next batch is known.
             BatchStatus::WrongSum => {
                 break matches!(walk.batch().map_err(failed)?, BatchStatus::Whole);
             }
@@ -250,7 +251,7 @@ fn inspect_journal(
     })
 }
 
-/// The end of the last non-zero byte behind `from`, or `from`.
+/// Returns the end of the last non-zero byte after `from`, or `from`.
 fn last_data(file: &File, from: u64) -> io::Result<u64> {
     let mut end = from;
     for_each_data_range(file, from, |at, bytes| {
@@ -272,7 +273,7 @@ struct JournalReader {
     reader: BufReader<File>,
     at: u64,
     length: u64,
-    /// Of the batch before.
+    /// The sequence number of the previous batch.
     sequence_number: Option<u64>,
 }
 
@@ -292,7 +293,7 @@ impl JournalReader {
         }
     }
 
-    /// Reads a batch and says whether its checksum is right.
+    /// Reads a batch and returns whether its checksum is right.
     fn read_batch(&mut self) -> Result<bool, BatchError> {
         let [tag] = self.array()?;
         if tag != START {
@@ -317,8 +318,9 @@ impl JournalReader {
         Ok(sum.digest() == expected)
     }
 
-    /// The checksum leaves the sequence number out, so a torn write may have changed it
-    /// unnoticed; the engine would then apply the batch as if it were older.
+    /// Whether a batch with this sequence number may follow. The checksum does not cover the
+    /// sequence number, so a torn write may have changed it undetected; the engine would then apply
+    /// the batch as if it were older.
     fn may_follow(&self, sequence_number: u64) -> bool {
         let last = self.sequence_number;
         let follows = last.is_none_or(|last| {

@@ -1,5 +1,5 @@
-//! Directories of format 1: a fjall database with the keyspaces `log` and `meta`. They are
-//! moved into a log at their first start, and never written again.
+//! Migration of format 1 directories: a fjall database with the keyspaces `log` and `meta`. The
+//! first start moves the data into a log; a format 1 database is never written again.
 
 mod journal;
 
@@ -20,9 +20,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 const CACHE_BYTES: u64 = 4 << 20;
-/// The engine's own idea of this is more than a process may have open on many systems.
+/// The limit of cached files. The default of the engine exceeds the open file limit of many
+/// systems.
 const CACHED_FILES_MAX: usize = 64;
-/// They take about half a second.
+/// The number of versions between two progress messages; they take about half a second.
 const PROGRESS_LOG_VERSIONS: u64 = 200_000;
 
 const META_ID: &[u8] = b"\x01id";
@@ -30,8 +31,8 @@ const META_FLOOR: &[u8] = b"\x01floor";
 const TAG_LEASE: u8 = 2;
 const TAG_VERSION: u8 = 3;
 
-/// Moves what a directory holds into a log. It counts only when the directory says that it
-/// is of the new format, which it does last.
+/// Moves the data of a directory into a log. The log counts only when the format file names the new
+/// format, which is written last.
 pub(super) fn migrate(
     directory: &StoreDirectory,
     promise: SyncGuarantee,
@@ -42,7 +43,7 @@ pub(super) fn migrate(
     let source = Format1Source::open(directory, &path, promise)?;
     let result = source.copy(directory, sizes);
     if let Err(error) = result {
-        // The room that it takes may be what is missing.
+        // The space that it takes may be what the disk lacks.
         let _ = std::fs::remove_dir_all(directory.log());
         return Err(error);
     }
@@ -70,8 +71,7 @@ impl Format1Source {
         promise: SyncGuarantee,
     ) -> Result<Self, OpenError> {
         repair_database(directory, path, promise)?;
-        // The engine asserts some of what it finds. A damaged file must not take down more
-        // than this attempt.
+        // The engine panics on some kinds of damage. A damaged file must fail only this attempt.
         match std::panic::catch_unwind(|| Self::open_database(path)) {
             Ok(opened) => opened.map_err(|cause| engine_error(path, cause)),
             Err(_) => Err(damaged(path, "the storage engine gave up on it".into())),
@@ -124,7 +124,7 @@ impl Format1Source {
         log.finish(floor, self.leases()?.into_iter())
     }
 
-    /// The newest revision, and the versions that nobody can reach.
+    /// Returns the newest revision, and the unreachable versions.
     fn find_unreachable(
         &self,
         floor: Revision,
@@ -182,7 +182,7 @@ impl Format1Source {
     }
 }
 
-/// Puts right what an interrupted or failed write left behind.
+/// Repairs what an interrupted or failed write left behind.
 fn repair_database(
     directory: &StoreDirectory,
     path: &Path,
@@ -243,7 +243,7 @@ fn decode_number(value: &[u8]) -> Result<u64, BadRecord> {
     Ok(number)
 }
 
-/// Says now and then how far it has come.
+/// Logs the progress of a migration from time to time.
 struct MigrationProgress {
     newest: Revision,
     versions: u64,

@@ -1,4 +1,4 @@
-//! Who owns what, and who may take it (PATCH §3.4, PATCH §3.5).
+//! Field ownership and apply conflicts (PATCH §3.4, PATCH §3.5).
 
 use super::{
     apply, apply_data, conflict, create, deployment, has_owners, one_conflict, owners, patch,
@@ -61,7 +61,7 @@ async fn applies_of_equal_values_share_ownership(scope: Scope) -> Outcome {
     let shared = apply_data(&scope, "m2", json!({"a": "1"}))
         .await?
         .expect_json(200)?;
-    // Who changed nothing has no time, and comes first.
+    // A manager that changed nothing has no time, and comes first.
     has_owners(&shared, "A m2 .data.a; A m1 .data.a")?;
     let after = apply(&scope, A, "m1", json!({})).await?.expect_json(200)?;
     same_json("data", &json!({"a": "1"}), &after["data"])?;
@@ -123,7 +123,7 @@ async fn several_apply_conflicts_are_listed(scope: Scope) -> Outcome {
                    with \"upd\" using v1:\n- .data.b";
     let causes = [("\"m1\"", ".data.a"), ("\"upd\" using v1", ".data.b")];
     let mut got = answer.json()?;
-    // In which order the causes come is not said.
+    // The order of the causes is unspecified.
     if let Some(causes) = got["details"]["causes"].as_array_mut() {
         causes.sort_by_key(|cause| cause["field"].to_string());
     }

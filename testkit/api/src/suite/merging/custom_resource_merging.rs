@@ -1,4 +1,4 @@
-//! Custom resources, whose types are declared by their definition (PATCH §3.9).
+//! Custom resources in merging writes: their schema is declared by the CRD (PATCH §3.9).
 
 use super::{APPLY, by, entry_of, has_owners, one_conflict, owners, send, unexplained, warnings};
 use crate::check::checks;

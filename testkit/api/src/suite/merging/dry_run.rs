@@ -1,4 +1,4 @@
-//! Writes that change nothing (PATCH §6), and what every write tidies up.
+//! Dry-run writes (PATCH §6), and the normalization that every write performs.
 
 use super::{APPLY, apply_data, by, config, create, has_owners, patch, send, warnings};
 use crate::check::checks;

@@ -1,4 +1,4 @@
-//! Fields that are unknown or given twice (PATCH §5).
+//! Field validation: unknown and duplicate fields (PATCH §5).
 
 use super::{APPLY, JSON_PATCH, MERGE, STRATEGIC, apply_data, by, one_conflict, send, warnings};
 use crate::check::checks;
@@ -100,7 +100,7 @@ async fn yaml_field_errors_name_their_lines(scope: Scope) -> Outcome {
     same_json("data", &json!({"a": "x", "b": "w"}), &made["data"])?;
     let expected = vec![r#"299 - "line 7: key \"a\" already set in map""#];
     same("warnings", &expected, &warnings(&answer))?;
-    // Unknown fields follow, sorted: what Go converts has no order.
+    // Unknown fields follow, sorted: Go's conversion has no stable order.
     let odd = format!(
         "zogus: 1\nbogus: 1\n{}",
         TWICE.replace("name: a", "name: b")

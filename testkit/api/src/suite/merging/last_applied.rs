@@ -1,4 +1,4 @@
-//! kubectl with and without server-side apply (PATCH §3.7, PATCH §7).
+//! The last-applied annotation: kubectl with and without server-side apply (PATCH §3.7, PATCH §7).
 
 use super::{APPLY, JSON_PATCH, by, config, create, entry_of, one_conflict, patch, send};
 use crate::check::checks;
@@ -16,7 +16,7 @@ const A: (&str, &str) = ("configmaps", "a");
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
 const CLIENT_SIDE: &str = "kubectl-client-side-apply";
 
-/// As `kubectl apply` makes it.
+/// An object as `kubectl apply` creates it.
 async fn applied_by_the_client(scope: &Scope, data: Value) -> Outcome<Value> {
     let applied = config("configmaps", "a", json!({ "data": data }));
     let mut content = applied.clone();
@@ -26,7 +26,7 @@ async fn applied_by_the_client(scope: &Scope, data: Value) -> Outcome<Value> {
 
 async fn client_side_apply_fields_migrate_to_kubectl_server_side_apply(scope: Scope) -> Outcome {
     applied_by_the_client(&scope, json!({"a": "1", "b": "1"})).await?;
-    // Not equal to what was applied any more, so it is somebody's.
+    // It differs from the applied value, so another manager owns it.
     let changed = patch(&scope, A, "u", json!({"data": {"b": "2"}})).await?;
     changed.has_status(200)?;
     let both = json!({"data": {"a": "9", "b": "9"}});

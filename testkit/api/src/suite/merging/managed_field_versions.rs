@@ -1,4 +1,4 @@
-//! One kind, several versions: who owns what in which (PATCH §3.3, PATCH §3.9).
+//! Field ownership of one kind in several API versions (PATCH §3.3, PATCH §3.9).
 
 use super::{APPLY, by, entry_of, has_owners, send};
 use crate::check::checks;
@@ -107,8 +107,7 @@ async fn managed_fields_of_unknown_version_are_dropped(scope: Scope) -> Outcome 
     has_owners(&after, "A m .data.a; U u .data.b")
 }
 
-/// The two faces of an event are kinds of two groups, each of which knows no fields of
-/// the other.
+/// Events are two kinds in two groups, each without the fields of the other.
 async fn event_fields_are_owned_in_their_api_version(scope: Scope) -> Outcome {
     scope.make("events", "a").await?;
     let namespace = &scope.namespace;

@@ -1,4 +1,4 @@
-//! The record of managers, kept with every write (PATCH §4).
+//! managedFields, maintained by every write (PATCH §4).
 
 use super::{apply, apply_data, by, create, entry_of, has_owners, owners, patch};
 use crate::check::checks;
@@ -268,7 +268,7 @@ async fn field_manager_name_length_is_limited(scope: Scope) -> Outcome {
         "metadata.managedFields[0].manager",
         "Too long: may not be more than 128 bytes",
     );
-    // Upstream finds this out four times, and says so.
+    // Upstream reports this error four times.
     answer.expect_failure(&status::invalid("ConfigMap", "", "a", &[cause; 4]))
 }
 

@@ -1,4 +1,4 @@
-//! Merge patches, and what no patch may change (PATCH §1.5 to PATCH §1.8).
+//! JSON merge patches, and fields that no patch may change (PATCH §1.5 to PATCH §1.8).
 
 use super::{MERGE, create, patch, send};
 use crate::check::checks;

@@ -1,5 +1,5 @@
-//! Writes that merge: patches, server-side apply, field validation and
-//! dry run. Its assertions are numbered on their own.
+//! Merging writes: patches, server-side apply, field validation and dry run. Their assertions have
+//! ids of their own.
 
 pub(crate) mod apply_conflicts;
 pub(crate) mod custom_resource_merging;
@@ -95,8 +95,7 @@ pub(crate) async fn create(
     scope.client.post(&path, &body).await?.expect_json(201)
 }
 
-/// A deployment with containers of these names, and other members of its spec; null
-/// leaves one out.
+/// A deployment with containers of these names, and further members of its spec; null removes one.
 pub(crate) fn deployment(containers: &[&str], more: &Value) -> Value {
     let containers = containers
         .iter()
@@ -118,8 +117,8 @@ pub(crate) fn deployment(containers: &[&str], more: &Value) -> Value {
     json!({ "spec": spec })
 }
 
-/// Who owns what, in the order of the list:
-/// `A m1 .data.a .data.b; U upd/status .status.replicas`.
+/// Field owners in the order of managedFields: `A m1 .data.a .data.b; U upd/status
+/// .status.replicas`.
 pub(crate) fn owners(object: &Value) -> String {
     let entries = object["metadata"]["managedFields"].as_array();
     let entries = entries.into_iter().flatten().map(|entry| {
@@ -171,7 +170,7 @@ pub(crate) fn warnings(answer: &ApiResponse) -> Vec<&str> {
     values.filter_map(|value| value.to_str().ok()).collect()
 }
 
-/// 409 about fields that belong to others: manager and path.
+/// 409 for fields of other managers: manager and path.
 pub(crate) fn conflict(message: &str, causes: &[(&str, &str)]) -> Value {
     let causes = causes.iter().map(|(manager, path)| {
         json!({
@@ -189,7 +188,7 @@ pub(crate) fn one_conflict(manager: &str, path: &str) -> Value {
     conflict(&message, &[(manager, path)])
 }
 
-/// 500 of which there is nothing but a text.
+/// 500 with only a message.
 pub(crate) fn unexplained(message: &str) -> Value {
     crate::status::failure(500, "", message, None)
 }

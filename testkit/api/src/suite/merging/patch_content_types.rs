@@ -1,4 +1,4 @@
-//! What a patch is written in, and how large it may be (PATCH §1.1, PATCH §1.3).
+//! Patch content types and size limits (PATCH §1.1, PATCH §1.3).
 
 use super::{APPLY, JSON_PATCH, MERGE, STRATEGIC, send};
 use crate::check::checks;

@@ -140,7 +140,7 @@ async fn every_patch_type_works_on_scale(scope: Scope) -> Outcome {
     // Nought is not shown.
     let scale = scope.client.get(&path(&scope)).await?.expect_json(200)?;
     same_json("spec", &json!({}), &scale["spec"])?;
-    // What a view does not have, it does not change.
+    // Fields that Scale does not have stay unchanged.
     let before = parent(&scope).await?;
     let other = json!({"metadata": {"labels": {"a": "b"}}, "status": {"replicas": 4}});
     let after = scope

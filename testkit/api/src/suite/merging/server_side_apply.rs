@@ -1,4 +1,4 @@
-//! Server-side apply: what is asked, and what comes of it (PATCH §3).
+//! Server-side apply: requests and results (PATCH §3).
 
 use super::{
     APPLY, apply, apply_data, by, config, create, deployment, entry_of, has_owners, patch, send,
@@ -277,7 +277,7 @@ async fn apply_that_creates_requires_create_permission(scope: Scope) -> Outcome 
         &message,
         Some(json!({"name": "a", "kind": "configmaps"})),
     );
-    // A role takes a moment to be known.
+    // A role takes a moment to take effect.
     scope
         .wait_until("the role", || async {
             let answer = scope.client.execute(as_user()).await?;

@@ -276,7 +276,7 @@ async fn strategic_merge_patch_rejects_malformed_documents(scope: Scope) -> Outc
         );
         rows.record(body, answer.expect_failure(&expected));
     }
-    // What it says about its kind is not looked at, but it must leave a name.
+    // The kind in the patch is ignored, but the patch must not remove the name.
     let answer = send(&scope, STRATEGIC, &path, r#"{"kind":"Secret"}"#).await?;
     rows.record("kind", answer.has_status(200));
     let answer = send(&scope, STRATEGIC, &path, r#"{"$patch":"delete"}"#).await?;

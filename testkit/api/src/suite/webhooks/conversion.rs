@@ -1,4 +1,4 @@
-//! Webhooks that convert objects of custom kinds.
+//! Conversion webhooks of CRDs.
 
 use crate::check::checks;
 use crate::crds::CrdFixture;
@@ -20,7 +20,7 @@ checks! { conversion:
     ["EXT-58"] conversion_must_keep_object_identity [Webhooks, CustomResources],
 }
 
-/// `v1` says `a`, `v2` calls it `b`; kept is `v1`.
+/// `v1` names the field `a`, `v2` names it `b`; the storage version is `v1`.
 fn renamed(object: &Value, to: &str) -> Value {
     let mut object = object.clone();
     let (from, into) = match to.ends_with("/v2") {
@@ -49,7 +49,7 @@ fn converted(asked: &ReceivedReview, change: impl Fn(&mut Value)) -> Reply {
     Reply::Review(json!({"result": {"status": "Success"}, "convertedObjects": objects}))
 }
 
-/// Defines `things` that a webhook converts.
+/// Defines the CRD `things` with a conversion webhook.
 async fn define(scope: &Scope, webhook: &Webhook) -> Outcome<CrdFixture> {
     define_as(scope, webhook, ("things", "Thing")).await
 }
@@ -135,7 +135,7 @@ async fn conversion_webhook_converts_writes(scope: Scope) -> Outcome {
     same_json("generation", &json!(3), generation)?;
     let kept = scope.client.get(&one_kept).await?.expect_json(200)?;
     same_json("kept", &json!({"a": "z"}), &kept["spec"])?;
-    // What changes nothing is no write.
+    // An update without a change is no write.
     let again = scope.client.patch(&one, &patch).await?.expect_json(200)?;
     let revision = &patched["metadata"]["resourceVersion"];
     same_json("revision", revision, &again["metadata"]["resourceVersion"])?;

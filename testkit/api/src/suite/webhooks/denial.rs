@@ -1,4 +1,4 @@
-//! What a client is told when a webhook says no, or says more than yes.
+//! Denials and warnings of admission webhooks.
 
 use super::{NAME, VALIDATING, configure_one};
 use crate::check::checks;
@@ -20,7 +20,7 @@ checks! { denial:
     [] webhook_metrics_count_rejections [Webhooks, Metrics],
 }
 
-/// Creates a config map that a webhook is asked about.
+/// Creates a config map for which the webhook is called.
 async fn created(scope: &Scope, response: Value) -> Outcome<ApiResponse> {
     let webhook = Webhook::start(move |_| Reply::Review(response.clone())).await?;
     let configured = configure_one(scope, VALIDATING, &webhook, |_| {}).await?;

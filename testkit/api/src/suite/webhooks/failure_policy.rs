@@ -1,4 +1,4 @@
-//! Webhooks that cannot be asked, or do not answer.
+//! `failurePolicy`: webhooks that are unreachable or do not respond.
 
 use super::{NAME, VALIDATING, WebhookFixture, configure_one, hook, probe, refused};
 use crate::check::checks;
@@ -35,13 +35,13 @@ fn failed(name: &str, text: &str) -> Value {
     internal(&format!("failed calling webhook \"{name}\": {text}"))
 }
 
-/// An address where nobody listens: it was somebody's a moment ago.
+/// An address without a listener: its port was free a moment ago.
 async fn nowhere() -> Outcome<String> {
     let webhook = Webhook::start(|_| Reply::allow()).await?;
     Ok(webhook.address().to_string())
 }
 
-/// Configures one webhook that is not there, and sees what a write says.
+/// Configures one unreachable webhook, and returns the response to a write.
 async fn unreachable(
     scope: &Scope,
     client: &Value,

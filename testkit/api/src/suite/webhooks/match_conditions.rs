@@ -1,4 +1,4 @@
-//! Conditions under which a webhook is asked.
+//! `matchConditions` of webhooks.
 
 use super::{VALIDATING, configure_one, requests};
 use crate::check::checks;

@@ -1,4 +1,4 @@
-//! Webhooks that have a say in writes.
+//! Admission webhooks and conversion webhooks.
 
 pub(super) mod conversion;
 pub(super) mod denial;
@@ -21,7 +21,7 @@ const VALIDATING: &str = "validatingwebhookconfigurations";
 const PROBE: &str = "probe";
 const PROBE_TIME_MAX: Duration = Duration::from_secs(2);
 
-/// A webhook that is asked about config maps of the check's namespace.
+/// A webhook for config maps of the check's namespace.
 fn hook(scope: &Scope, name: &str, client: &Value) -> Value {
     json!({
         "name": name, "clientConfig": client,
@@ -46,7 +46,7 @@ fn configuration(scope: &Scope, plural: &str, suffix: &str, hooks: &Value) -> Va
     })
 }
 
-/// Configurations of a check, gone when it is over.
+/// The webhook configurations of a check, deleted at its end.
 struct WebhookFixture<'a> {
     scope: &'a Scope,
     paths: Vec<String>,
@@ -68,7 +68,7 @@ impl<'a> WebhookFixture<'a> {
         Ok(made)
     }
 
-    /// Ends with the outcome of the check, whatever it is.
+    /// Cleans up and returns the outcome of the check.
     async fn cleanup(self, outcome: Outcome) -> Outcome {
         for path in &self.paths {
             self.scope.client.delete(path).await?;
@@ -86,10 +86,10 @@ async fn probe(scope: &Scope) -> Outcome<ApiResponse> {
         .await
 }
 
-/// Waits until a webhook is asked at all these paths, then forgets that it was.
+/// Waits until the webhook is called at all these paths, then clears the record.
 async fn wait_until_called(scope: &Scope, webhook: &Webhook, paths: &[&str]) -> Outcome {
     let asked = || async {
-        // One that hangs is asked all the same.
+        // A hanging webhook is called nevertheless.
         if let Ok(answer) = tokio::time::timeout(PROBE_TIME_MAX, probe(scope)).await {
             answer?;
         }
@@ -103,7 +103,7 @@ async fn wait_until_called(scope: &Scope, webhook: &Webhook, paths: &[&str]) -> 
     Ok(())
 }
 
-/// Waits until the probe is refused, and says how.
+/// Waits until the probe is rejected, and returns the response.
 async fn refused(scope: &Scope) -> Outcome<ApiResponse> {
     let asked = || async {
         let answer = probe(scope).await?;
@@ -132,10 +132,10 @@ async fn configure_one<'a>(
     }
 }
 
-/// What the webhook of [`one`] is called.
+/// The name of the one webhook of a configuration.
 const NAME: &str = "t.optik.test";
 
-/// The requests that a webhook was asked about, without the probe's.
+/// The reviews that the webhook received, without those of the probe.
 fn requests(webhook: &Webhook, path: &str) -> Vec<Value> {
     let asked = webhook.received_at(path).into_iter();
     let requests = asked.map(|asked| asked.request().clone());

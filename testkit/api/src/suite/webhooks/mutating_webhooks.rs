@@ -1,4 +1,4 @@
-//! Webhooks that change objects.
+//! Mutating webhooks.
 
 use super::{
     MUTATING, NAME, WebhookFixture, configure_one, hook, only_request, requests, wait_until_called,
@@ -64,7 +64,7 @@ async fn mutating_webhook_patch_is_defaulted(scope: Scope) -> Outcome {
     })
     .await?;
     let outcome = async {
-        // A real server wants the account of pods to exist.
+        // kube-apiserver requires the service account of a pod to exist.
         let account = json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"},
         });
@@ -82,7 +82,7 @@ async fn mutating_webhook_patch_is_defaulted(scope: Scope) -> Outcome {
     configured.cleanup(outcome).await
 }
 
-/// A creation that a webhook makes impossible.
+/// A create that fails because of the webhook's response.
 async fn fails(scope: &Scope, response: Value, text: &str) -> Outcome {
     let webhook = Webhook::start(move |_| Reply::Review(response.clone())).await?;
     let configured = configure_one(scope, MUTATING, &webhook, |_| {}).await?;
@@ -125,7 +125,7 @@ async fn inapplicable_mutating_webhook_patch_fails_write(scope: Scope) -> Outcom
     fails(&scope, response, text).await
 }
 
-/// Appends the path at which it was asked to a key of `data`.
+/// Appends the path of the call to a key of `data`.
 fn trace(asked: &ReceivedReview) -> Reply {
     let path = asked.path.trim_start_matches('/');
     let trace = asked.request()["object"]["data"]["trace"].as_str();
@@ -154,7 +154,7 @@ async fn mutating_webhooks_run_in_configuration_name_order(scope: Scope) -> Outc
     configured.cleanup(outcome).await
 }
 
-/// `/a` wants to see the object again; `/b` changes it if `change` is set.
+/// `/a` is to be reinvoked if needed; `/b` changes the object if `change` is set.
 async fn asked_again(scope: &Scope, change: bool) -> Outcome<(usize, usize)> {
     let webhook = Webhook::start(move |asked| match asked.path.as_str() {
         "/b" if change => Reply::patch(&json!([

@@ -1,4 +1,4 @@
-//! Which writes a webhook is asked about, and what it is told of them.
+//! Matching of requests to webhooks, and the content of the AdmissionReview.
 
 use super::{
     MUTATING, VALIDATING, WebhookFixture, configure_one, hook, only_request, requests,
@@ -121,7 +121,7 @@ async fn object_selector_limits_webhook(scope: Scope) -> Outcome {
         )?;
         scope.create("configmaps", &body).await?;
         same("asked", &1, &requests(&webhook, "/labelled").len())?;
-        // What it was counts as well as what it becomes.
+        // The old object is matched as well as the new one.
         scope.replace("configmaps", &plain).await?;
         same("asked", &2, &requests(&webhook, "/labelled").len())
     }
@@ -377,7 +377,7 @@ async fn namespace_selector_matches_namespace_object_itself(scope: Scope) -> Out
     configured.cleanup(outcome).await
 }
 
-/// One webhook with a condition, asked about one object.
+/// One webhook with a match condition, called for one object.
 async fn with_condition(
     scope: &Scope,
     expression: &str,

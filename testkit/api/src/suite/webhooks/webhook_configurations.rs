@@ -1,4 +1,4 @@
-//! What a configuration of webhooks must be.
+//! Validation of webhook configurations.
 
 use super::{MUTATING, VALIDATING, WebhookFixture, configuration, hook};
 use crate::check::checks;

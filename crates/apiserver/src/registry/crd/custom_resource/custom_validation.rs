@@ -1,4 +1,4 @@
-//! Is an object what its schema says?
+//! Validation of custom resources: schema and CEL rules.
 
 use crate::handlers::write::SubresourceTarget;
 use crate::registry::crd::custom_resource::{CustomResource, ScalePaths};
@@ -8,8 +8,8 @@ use optik_schema::structural::{
 };
 use std::collections::BTreeSet;
 
-/// Everything that is wrong with a new or changed object, and what a client is told of
-/// rules that fail for what it did not change.
+/// All validation errors of a new or updated object, and warnings for rules that fail on unchanged
+/// values (ratcheting).
 pub(crate) fn validate_object(
     custom: &CustomResource,
     part: SubresourceTarget,
@@ -63,7 +63,7 @@ pub(crate) fn validate_object(
     (errors, found.ratcheted)
 }
 
-/// Rules are not run on objects whose shape is wrong.
+/// Whether the error keeps CEL rules from running: they are not run on objects of the wrong shape.
 fn blocks_cel_rules(error: &FieldError) -> bool {
     matches!(
         error.kind,
@@ -75,7 +75,7 @@ fn blocks_cel_rules(error: &FieldError) -> bool {
     )
 }
 
-/// The value that a path such as `.spec.replicas` leads to.
+/// The value at a path such as `.spec.replicas`.
 fn value_at<'v>(value: &'v Value, path: &str) -> Option<&'v Value> {
     let path = path.strip_prefix('.').unwrap_or(path);
     path.split('.').try_fold(value, |at, name| at.get(name))
@@ -129,7 +129,7 @@ fn check_scale_status(value: &Value, scale: &ScalePaths, errors: &mut Vec<FieldE
 
 const STANDARD_FINALIZERS: &[&str] = &["orphan", "foregroundDeletion", "kubernetes"];
 
-/// What is odd about finalizers that were added.
+/// Warnings about finalizers that were added.
 pub(crate) fn finalizer_warnings(object: &Object, old: Option<&Object>) -> Vec<String> {
     let known: BTreeSet<&str> = old.into_iter().flat_map(Object::finalizers).collect();
     let mut added: Vec<&str> = object

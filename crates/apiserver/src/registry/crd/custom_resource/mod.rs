@@ -1,4 +1,4 @@
-//! Objects of kinds that a definition made: how they are read, settled and checked.
+//! Custom resources (objects of CRDs): versions, schemas, defaulting, normalization and rules.
 
 mod custom_validation;
 mod schema_coercion;
@@ -23,34 +23,34 @@ use optik_store::Version;
 use std::sync::{Arc, OnceLock};
 use tokio::sync::watch;
 
-/// What a kind has that was defined at run time, in one of its versions.
+/// A version of a custom resource.
 #[derive(Debug)]
 pub(crate) struct CustomResource {
     pub(crate) versions: Arc<CustomVersions>,
-    /// Which of them this is.
+    /// The index of this version.
     pub(crate) version_index: usize,
     pub(crate) scale: Option<ScalePaths>,
     pub(crate) source: CrdSource,
-    /// What every request to this version is told.
+    /// The deprecation warning sent for every request to this version.
     pub(crate) deprecation: Option<String>,
-    /// The definition is being deleted: nothing new is made.
+    /// The CRD is being deleted: no objects are created.
     pub(crate) terminating: bool,
-    /// Discovery knows it.
+    /// The resource is in discovery.
     pub(crate) established: bool,
-    /// Ends when the definition changes or goes.
+    /// Closed when the CRD changes or is deleted.
     pub(crate) replaced: watch::Receiver<()>,
 }
 
-/// The definition itself, for what is asked of it so rarely that it is read again.
+/// The stored CRD, which is parsed again for rarely needed parts.
 #[derive(Clone, Debug)]
 pub(crate) struct CrdSource {
     pub(crate) stored: Arc<Version>,
-    /// Another one whenever the definition says something else.
+    /// Changes whenever the CRD's content changes.
     pub(crate) identity: String,
 }
 
 impl CrdSource {
-    /// The schema of a version as it was written, with its descriptions.
+    /// The schema of a version as written in the CRD, with descriptions.
     pub(crate) fn schema(&self, version: &str) -> Value {
         let schema = parse_stored(self.stored.value()).ok().and_then(|object| {
             let mut versions = crd::versions(&object).iter();
@@ -61,15 +61,15 @@ impl CrdSource {
     }
 }
 
-/// All versions of a kind.
+/// All versions of a custom resource.
 #[derive(Debug)]
 pub(crate) struct CustomVersions {
-    /// Without one, nothing but the apiVersion differs between them.
+    /// The conversion webhook; without one the versions differ only in their apiVersion.
     pub(crate) converter: Option<WebhookConverter>,
     pub(crate) all: Vec<VersionSchema>,
-    /// Which of them is kept.
+    /// The index of the storage version.
     stored: usize,
-    /// Where they are, sorted by what they are called.
+    /// Indexes sorted by version name.
     by_name: Vec<usize>,
 }
 
@@ -78,10 +78,10 @@ pub(crate) struct VersionSchema {
     /// `example.com/v1`
     pub(crate) api_version: String,
     pub(crate) schema: Arc<Structural>,
-    /// For server-side apply; most kinds never need it.
+    /// For server-side apply; built on first use because most kinds never need it.
     types: OnceLock<Schema>,
     has_rules: bool,
-    /// Compiled when the first object is written: most kinds are only read.
+    /// CEL rules, compiled when the first object is written: most kinds are only read.
     rules: OnceLock<Option<RuleTree>>,
     costly: OnceLock<bool>,
 }
@@ -89,7 +89,7 @@ pub(crate) struct VersionSchema {
 /// About half a millisecond of evaluation.
 const CHEAP_RULES_COST_MAX: u64 = 10_000;
 
-/// Where a scale finds its numbers: `.spec.replicas`.
+/// The JSON paths of the scale subresource, such as `.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ScalePaths {
     pub(crate) spec: String,
@@ -109,7 +109,7 @@ impl VersionSchema {
         }
     }
 
-    /// The rules that objects must keep, if there are any.
+    /// The CEL rules, if the schema has any.
     pub(crate) fn rules(&self) -> Option<&RuleTree> {
         if !self.has_rules {
             return None;
@@ -118,7 +118,7 @@ impl VersionSchema {
         rules.as_ref()
     }
 
-    /// Whether the rules may cost more than a moment, even of a short object.
+    /// Whether the rules may be slow even for a short object.
     pub(crate) fn has_costly_rules(&self) -> bool {
         let costs = |rules: &RuleTree| rules.cost_max() > CHEAP_RULES_COST_MAX;
         self.has_rules && *self.costly.get_or_init(|| self.rules().is_some_and(costs))
@@ -163,8 +163,8 @@ impl CustomResource {
         &self.versions.all[self.version_index]
     }
 
-    /// What was stored, as its schema is today: undeclared members are gone, defaults
-    /// that were added since are there. Its type becomes the stored one.
+    /// Normalizes a stored object to today's schema: undeclared fields are pruned, newer defaults
+    /// are applied. Its type becomes that of the storage version.
     pub(crate) fn normalize_to_storage_version(&self, object: &mut Object, kind: &str) {
         let stored = self.versions.stored();
         let version = self.versions.find(object.api_version()).unwrap_or(stored);
@@ -176,7 +176,8 @@ impl CustomResource {
             object.set_type(kind, &stored.api_version);
             return;
         }
-        // It has been converted: a version that is not kept has no say in what it lacks.
+        // An object of another version has been converted: only the storage version's schema sets
+        // defaults.
         let fills = version.api_version == stored.api_version;
         in_place(object, |value| {
             prune_structural(&version.schema, value, true);
@@ -188,7 +189,7 @@ impl CustomResource {
         });
     }
 
-    /// What was stored, as the schema of its version is today.
+    /// Normalizes a stored object to today's schema of its own version.
     pub(crate) fn normalize_stored(&self, object: &mut Object) {
         let version = self.versions.find(object.api_version());
         let version = version.unwrap_or(self.versions.stored());
@@ -198,7 +199,7 @@ impl CustomResource {
         });
     }
 
-    /// Drops what a version does not declare.
+    /// Prunes fields that a version does not declare.
     pub(crate) fn prune_as(&self, api_version: &str, object: &mut Object) {
         if let Some(version) = self.versions.find(api_version) {
             in_place(object, |value| {
@@ -211,7 +212,7 @@ impl CustomResource {
         self.prune_as(&self.version().api_version, object);
     }
 
-    /// What a client sent, pruned before, as it is kept.
+    /// Applies defaults to a pruned object sent by a client and normalizes it for storage.
     pub(crate) fn default_and_normalize(&self, value: &mut Value) {
         normalize(&self.version().schema, value);
     }

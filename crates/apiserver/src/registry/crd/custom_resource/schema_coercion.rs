@@ -1,4 +1,4 @@
-//! Bodies of custom kinds: what is checked before they are objects.
+//! Schema coercion of request bodies for custom resources: type check, pruning, unknown fields.
 
 use crate::handlers::write::FieldValidation;
 use crate::registry::crd::custom_resource::CustomResource;
@@ -8,7 +8,7 @@ use optik_object::{FieldError, Object, ResourceName, SentType, Status, SyntaxErr
 use optik_schema::structural::prune_structural_tracking_unknown;
 use optik_schema::{builtin_type, check_types, unknown_fields};
 
-/// Checks what a body says it is, drops what nobody declared, and tells what that was.
+/// Checks the type of a body, prunes undeclared fields and returns the pruned ones.
 pub(crate) fn coerce_body(
     kind: &ServedResource,
     custom: &CustomResource,
@@ -33,7 +33,7 @@ pub(crate) fn coerce_body(
     Ok((object, warnings))
 }
 
-/// Metadata is read before anybody looks at what it is the metadata of.
+/// The error for a wrong metadata type: metadata is decoded before the rest.
 fn metadata_type_error(kind: &ServedResource, value: &Value, text: &str) -> Status {
     let said = |member: &str| value[member].as_str().unwrap_or_default();
     let version = said("apiVersion");
@@ -44,7 +44,8 @@ fn metadata_type_error(kind: &ServedResource, value: &Value, text: &str) -> Stat
     Status::cannot_be_handled(sent, &kind.resource.kind, text)
 }
 
-/// Those who ignore what is unknown are answered by another reader.
+/// The error for a missing kind. With `fieldValidation=Ignore` upstream uses another decoder with
+/// another message.
 fn missing_kind_error(kind: &ServedResource, body: &[u8], validation: FieldValidation) -> Status {
     let wanted = &kind.resource;
     let text = String::from_utf8_lossy(body);
@@ -60,7 +61,7 @@ fn missing_kind_error(kind: &ServedResource, body: &[u8], validation: FieldValid
     Status::cannot_be_handled(sent, &wanted.kind, &text)
 }
 
-/// The same for what a patch made. The outer error says that it is no object.
+/// Coerces the result of a patch. The outer error means that it is not an object.
 pub(crate) fn coerce_patched(
     custom: &CustomResource,
     value: &mut Value,
@@ -70,8 +71,8 @@ pub(crate) fn coerce_patched(
     Ok(unknown)
 }
 
-/// Drops unknown members; `unknown field "spec.x"` for each. Metadata of wrong types is
-/// refused.
+/// Prunes unknown fields; returns `unknown field "spec.x"` for each. Metadata of wrong types is
+/// rejected.
 fn prune(custom: &CustomResource, value: &mut Value) -> Result<Vec<String>, String> {
     let mut unknown = prune_structural_tracking_unknown(&custom.version().schema, value, true);
     if let Some(metadata) = value.get("metadata")

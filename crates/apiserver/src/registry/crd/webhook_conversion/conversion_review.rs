@@ -1,4 +1,4 @@
-//! The question that a converting webhook is asked, and its answer.
+//! The `ConversionReview` request sent to a conversion webhook, and its response.
 
 use bytes::Bytes;
 use optik_object::{Map, Object, Value, quote};
@@ -7,7 +7,7 @@ use serde_json::json;
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "ConversionReview";
 
-/// Objects that are wanted in another version.
+/// Objects to convert to another version.
 pub(super) struct ConversionRequest<'a> {
     pub(super) uid: &'a str,
     /// `v1`
@@ -30,8 +30,8 @@ impl ConversionRequest<'_> {
     }
 }
 
-/// The converted objects, in the order of the question. Errors stand behind
-/// `conversion webhook for g/v, ServedResource=K`.
+/// The converted objects, in the order of the request. Errors are prefixed with `conversion webhook
+/// for g/v, Kind=K`.
 pub(super) fn converted_objects(
     question: &ConversionRequest<'_>,
     review: &Value,
@@ -107,8 +107,8 @@ enum ConversionError {
     Metadata(String),
 }
 
-/// A converted object with the metadata of the original: only labels and annotations are
-/// the webhook's to change.
+/// A converted object with the metadata of the original: a webhook may only change labels and
+/// annotations.
 fn with_original_metadata(
     to: &str,
     original: &Object,

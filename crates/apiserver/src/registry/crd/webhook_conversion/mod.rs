@@ -1,10 +1,9 @@
-//! Objects of one version in another.
+//! Conversion of custom resources between versions by a webhook.
 //!
-//! Versions of built-in kinds differ by their [`StorageConversion`](crate::registry::storage_conversion::Face), those of most
-//! custom kinds by nothing but their name. What is left is here: custom kinds whose
-//! definition names a webhook that converts. Their objects are converted where they come
-//! out of the store and where they go into it; everything in between sees the version of
-//! the request.
+//! Versions of built-in kinds differ by their `StorageConversion`, those of most CRDs only by their
+//! apiVersion. This module is for CRDs with a conversion webhook. Their objects are converted when
+//! they are read from the store and when they are written to it; everything in between sees the
+//! version of the request.
 
 mod conversion_review;
 #[cfg(test)]
@@ -25,22 +24,22 @@ use std::time::Duration;
 
 const USER_AGENT: &str = "kube-apiserver-admission";
 const CONVERSION_TIMEOUT: Duration = Duration::from_secs(30);
-/// How many objects one question is about, at most.
+/// Maximum number of objects in one `ConversionReview`.
 const CONVERSION_OBJECTS_MAX: usize = 500;
-/// And how many bytes they have as they are stored, unless it is one alone: parsed and asked
-/// about, they take many times as much.
+/// Maximum stored bytes of the objects in one `ConversionReview`, unless it has only one: parsed
+/// and encoded they take many times as much.
 const CONVERSION_BYTES_MAX: usize = 4 << 20;
 
-/// The webhook that converts the objects of a definition.
+/// The conversion webhook of a CRD.
 #[derive(Clone, Debug)]
 pub(crate) struct WebhookConverter {
     client_config: WebhookClientConfig,
-    /// `v1` or `v1beta1`; `None` if it understands neither.
+    /// `v1` or `v1beta1`; `None` if the webhook accepts neither.
     review_version: Option<&'static str>,
 }
 
 impl WebhookConverter {
-    /// What a definition says; `None` if its versions differ in their names only.
+    /// Reads a CRD's conversion; `None` if its versions differ only in their apiVersion.
     pub(crate) fn read(definition: &Object) -> Option<Self> {
         let conversion = definition.get("spec")?.get("conversion")?;
         if conversion["strategy"].as_str() != Some("Webhook") {
@@ -59,7 +58,8 @@ impl WebhookConverter {
         })
     }
 
-    /// Objects in another version, in their order. Those that are in it stay as they are.
+    /// Converts objects to another version, in order. Objects already in that version are
+    /// unchanged.
     async fn convert(
         &self,
         outside: &WebhookClient,
@@ -116,7 +116,7 @@ fn gvk_text(object: &Object) -> String {
     format!("{}, Kind={}", object.api_version(), object.kind())
 }
 
-/// Objects that one question is about.
+/// The objects of one `ConversionReview`.
 #[derive(Default)]
 pub(crate) struct ConversionBatch {
     objects: usize,
@@ -124,7 +124,7 @@ pub(crate) struct ConversionBatch {
 }
 
 impl ConversionBatch {
-    /// Whether an object belongs to it, which it does from then on.
+    /// Adds an object if the batch has room for it. Returns whether it was added.
     pub(crate) fn try_add(&mut self, version: &Version) -> bool {
         let bytes = self.bytes + version.value().len();
         let fits = self.objects < CONVERSION_OBJECTS_MAX && bytes <= CONVERSION_BYTES_MAX;
@@ -137,8 +137,8 @@ impl ConversionBatch {
     }
 }
 
-/// What is stored, in the version of a kind. Where a webhook converts, it is asked; for
-/// all other kinds this is nothing.
+/// Reads stored objects in the version of a kind. Calls the conversion webhook if there is one;
+/// otherwise does nothing.
 pub(crate) async fn read_stored_as(
     outside: &WebhookClient,
     kind: &ServedResource,
@@ -166,7 +166,7 @@ pub(crate) async fn read_stored_as(
     Ok(shown)
 }
 
-/// What is stored, in the version it is stored in, as the schema is today.
+/// A stored object in its stored version, normalized to today's schema.
 fn normalized_stored(
     kind: &ServedResource,
     custom: &CustomResource,
@@ -183,7 +183,7 @@ fn normalized_stored(
     objects.collect()
 }
 
-/// The same for one object.
+/// Like `read_stored_as`, for one object.
 pub(crate) async fn read_stored_one_as(
     outside: &WebhookClient,
     kind: &ServedResource,
@@ -193,7 +193,7 @@ pub(crate) async fn read_stored_one_as(
     Ok(read.pop().unwrap_or_else(|| Arc::clone(version)))
 }
 
-/// An object of a kind as it is kept.
+/// Converts an object of a kind to its storage version.
 pub(crate) async fn to_storage_version(
     outside: &WebhookClient,
     kind: &ServedResource,
@@ -216,7 +216,7 @@ pub(crate) async fn to_storage_version(
     Ok(bytes.into())
 }
 
-/// An object of one kind, as another kind that shows the same objects shows it.
+/// Converts an object of one kind to another kind that serves the same objects.
 pub(crate) async fn convert_to_kind(
     outside: &WebhookClient,
     from: &Arc<ServedResource>,

@@ -19,7 +19,7 @@ use std::sync::Mutex;
 
 const MIB: usize = 1 << 20;
 
-/// Writes the wanted version into objects, and down how many they were.
+/// Sets the desired version on objects and records the number of objects per call.
 #[derive(Default)]
 struct FakeConverter(Mutex<Vec<usize>>);
 
@@ -54,7 +54,7 @@ impl WebhookTransport for FakeConverterHandle {
     }
 }
 
-/// A kind of which `v1` is kept and `v2` is converted.
+/// A CRD with storage version `v1`, and `v2` that is converted.
 struct ConversionFixture {
     outside: WebhookClient,
     webhook: Arc<FakeConverter>,
@@ -62,7 +62,7 @@ struct ConversionFixture {
 }
 
 impl ConversionFixture {
-    /// With objects that long.
+    /// With stored objects of these lengths.
     async fn with(lengths: &[usize]) -> Self {
         let store = Store::open(Options::ephemeral()).unwrap();
         let put = async |key: String, object: &Value| {
@@ -110,7 +110,7 @@ impl ConversionFixture {
         list(&self.outside, press, listing).await
     }
 
-    /// The state that a watch begins with.
+    /// The initial state sent by a watch.
     async fn watched(&self, objects: usize) -> Vec<Value> {
         let around = WatchDeps {
             store: self.outside.store.clone(),
@@ -177,7 +177,7 @@ async fn items_of(listed: ListBody) -> Vec<Value> {
     list["items"].as_array_mut().map(std::mem::take).unwrap()
 }
 
-/// Many objects, or long ones, are not all asked about at once, nor held parsed.
+/// Many objects, or long ones, are not all sent in one review, nor held parsed at once.
 #[tokio::test]
 async fn conversion_webhook_is_called_in_bounded_batches() {
     let many = vec![10; 1_200];
@@ -204,7 +204,7 @@ async fn conversion_webhook_is_called_in_bounded_batches() {
     }
 }
 
-/// Lists that are held until all of them is converted share the room there is.
+/// Lists that are held until all of their objects are converted share the conversion memory.
 #[tokio::test]
 async fn list_with_conversion_gets_429_when_conversion_memory_is_used() {
     let world = ConversionFixture::with(&[MIB / 4; 8]).await;
@@ -217,7 +217,7 @@ async fn list_with_conversion_gets_429_when_conversion_memory_is_used() {
     assert_eq!(items_of(first).await.len(), 8);
     let again = world.list(&press).await.unwrap();
     drop(again);
-    // What is longer than the room is held alone.
+    // A list larger than the limit is held alone.
     let narrow = Arc::new(EncodePool::with_limits(1, MIB));
     let whole = world.list(&narrow).await.unwrap();
     assert_eq!(world.list(&narrow).await.err().unwrap().code(), 429);
