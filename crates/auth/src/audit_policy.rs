@@ -58,7 +58,7 @@ pub enum AuditPolicyError {
     Yaml(String),
     #[error("invalid audit policy")]
     Shape(#[source] serde_json::Error),
-    #[error("invalid audit policy of audit.k8s.io/v1, but {0}")]
+    #[error("audit policy must be audit.k8s.io/v1 Policy, found {0}")]
     Kind(String),
     #[error("audit policy has no rules")]
     NoRules,
@@ -364,18 +364,18 @@ rules:
     #[test]
     fn invalid_audit_policies_are_rejected() {
         for (text, problem) in [
-            ("a: [", "not YAML"),
+            ("a: [", "audit policy is not valid YAML"),
             (
                 "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: [{level: Some}]",
                 "invalid audit policy",
             ),
             (
                 "kind: Pod\napiVersion: v1\nrules: [{level: None}]",
-                "invalid audit policy of audit.k8s.io/v1, but v1 Pod",
+                "audit policy must be audit.k8s.io/v1 Policy, found v1 Pod",
             ),
             (
                 "kind: Policy\napiVersion: audit.k8s.io/v1",
-                "a policy without rules",
+                "audit policy has no rules",
             ),
             (
                 "kind: Policy\napiVersion: audit.k8s.io/v1\nrules: [{level: None, namespaces: [a], nonResourceURLs: [/b]}]",

@@ -46,7 +46,7 @@ async fn store_check_snapshot_restore_and_compact_commands() {
     store.close().await;
     drop(store);
 
-    let whole = "is whole: revision 31 (history from 1), 3 keys with 6006 bytes";
+    let whole = "is intact: revision 31 (history from 1), 3 keys with 6006 bytes";
     expect(&["store", "check", "--data", &data], 0, whole, "");
     let snapshot = ["store", "snapshot", "--data", &data, &saved];
     expect(&snapshot, 0, "holds revision 31", "");
@@ -61,7 +61,7 @@ async fn store_check_snapshot_restore_and_compact_commands() {
         "compacted to revision 31",
         "",
     );
-    let swept = "is whole: revision 31 (history from 31), 3 keys with 6006 bytes";
+    let swept = "is intact: revision 31 (history from 31), 3 keys with 6006 bytes";
     expect(&["store", "check", "--data", &restored], 0, swept, "");
     expect(
         &["store", "check", "--data", &path("none")],
@@ -166,7 +166,7 @@ fn serve_prints_its_banner_and_stops_cleanly() {
     expect(
         &["store", "check", "--data", &data],
         0,
-        "is whole: revision ",
+        "is intact: revision ",
         "",
     );
 }

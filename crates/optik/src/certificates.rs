@@ -25,6 +25,9 @@ const YEAR: Duration = DAY.saturating_mul(365);
 #[derive(Clone)]
 pub(crate) enum KeyStore {
     Memory,
+    /// Below the data directory: only its owner may enter it.
+    Private(PathBuf),
+    /// Chosen by the user, who decides about its mode.
     Directory(PathBuf),
     Cluster(Arc<ClusterKeys>),
 }
@@ -43,7 +46,7 @@ impl KeyStore {
         match (source, &config.storage) {
             (Some(CertificateSource::Directory(path)), _) => Ok(Self::Directory(path.clone())),
             (Some(CertificateSource::Memory), _) | (_, Storage::Ephemeral) => Ok(Self::Memory),
-            (_, Storage::Directory(path)) => Ok(Self::Directory(path.join("pki"))),
+            (_, Storage::Directory(path)) => Ok(Self::Private(path.join("pki"))),
             (_, Storage::Etcd(_)) => {
                 let at = IssuanceContext {
                     now: clock.wall(),
@@ -69,9 +72,10 @@ impl KeyStore {
         let pki = match self {
             Self::Memory => Pki::in_memory(names, at),
             Self::Cluster(keys) => Pki::issued_by(&keys.authority, previous, names, at),
-            Self::Directory(path) => {
+            Self::Private(path) => {
                 create_private_directory(path).and_then(|()| Pki::in_directory(path, names, at))
             }
+            Self::Directory(path) => Pki::in_directory(path, names, at),
         };
         pki.map_err(StartError::Certificates)
     }
@@ -88,7 +92,7 @@ impl KeyStore {
             Self::Cluster(keys) => {
                 return SigningKey::from_pem(keys.signing.as_bytes()).map_err(failed);
             }
-            Self::Directory(directory) => directory.join("sa.key"),
+            Self::Private(directory) | Self::Directory(directory) => directory.join("sa.key"),
         };
         if path.exists() {
             restrict_to_owner(&path);

@@ -216,7 +216,7 @@ fn snapshot(client: &EtcdctlCommand, optik: &Path, scratch: &Path) -> Outcome {
     )?;
     let mut check = Command::new(optik);
     let checked = output(check.args(["store", "check", "--data"]).arg(&target))?;
-    if text.contains("is at revision") && checked.contains("is whole") {
+    if text.contains("is at revision") && checked.contains("is intact") {
         Ok(())
     } else {
         Err(format!("restoring said {text} {checked}"))

@@ -373,16 +373,28 @@ mod tests {
                 "--authorization-mode=Node,RBAC",
                 Some("no authorizer for nodes"),
             ),
-            ("--authorization-mode=RBAC,ABAC", Some("does not have this")),
-            ("--encryption-provider-config=f", Some("does not have this")),
+            (
+                "--authorization-mode=RBAC,ABAC",
+                Some("not supported by Optik"),
+            ),
+            (
+                "--encryption-provider-config=f",
+                Some("not supported by Optik"),
+            ),
             ("--requestheader-client-ca-file=f", Some("front proxy")),
             ("--requestheader-username-headers=X-Remote-User", None),
-            ("--oidc-issuer-url=https://i", Some("does not have this")),
+            (
+                "--oidc-issuer-url=https://i",
+                Some("not supported by Optik"),
+            ),
             (
                 "--authentication-token-webhook-config-file=f",
-                Some("does not have"),
+                Some("not supported by Optik"),
             ),
-            ("--enable-bootstrap-token-auth", Some("does not have this")),
+            (
+                "--enable-bootstrap-token-auth",
+                Some("not supported by Optik"),
+            ),
             ("--enable-bootstrap-token-auth=false", None),
             ("--service-account-lookup=false", Some("always does this")),
             ("--service-account-issuer=https://i", None),
