@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_object::{Value as Json, parse};
 use optik_cel::{CALL_COST_MAX, Fault, Names, Program, Shape, Type, Value, Variables};
+use optik_object::{Value as Json, parse};
 use optik_schema::structural::{Structural, shape_of};
 use std::sync::LazyLock;
 

@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_object::{ObjectMeta, Object, parse, splice};
+use optik_object::{Object, ObjectMeta, parse, splice};
 
 fuzz_target!(|bytes: &[u8]| {
     let _ = ObjectMeta::from_json(bytes);

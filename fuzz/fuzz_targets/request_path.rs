@@ -3,8 +3,8 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_auth::{RequestInfo, RequestVerb, ResourceRequestInfo, RouteMatch};
 use optik_apiserver::Route;
+use optik_auth::{RequestInfo, RequestVerb, ResourceRequestInfo, RouteMatch};
 
 fuzz_target!(|path: &str| {
     for method in ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"] {
