@@ -3,12 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use optik_cel::{CALL_COST_MAX, Fault, Names, Program, Shape, Type, Value, Variables};
+use optik_cel::{
+    Activation, CALL_COST_MAX, CelType, DeclType, Environment, EvalError, Program, Value,
+};
 use optik_object::{Value as Json, parse};
 use optik_schema::structural::{Structural, shape_of};
 use std::sync::LazyLock;
 
-static SCHEMA: LazyLock<Shape> = LazyLock::new(|| {
+static SCHEMA: LazyLock<DeclType> = LazyLock::new(|| {
     let text = r#"{"type": "object", "properties": {
         "i": {"type": "integer"}, "d": {"type": "number"}, "s": {"type": "string"},
         "l": {"type": "array", "items": {"type": "string"}},
@@ -17,7 +19,7 @@ static SCHEMA: LazyLock<Shape> = LazyLock::new(|| {
         "at": {"type": "string", "format": "date-time"},
         "x": {"x-kubernetes-int-or-string": true}}}"#;
     let schema = parse(text.as_bytes()).expect("a schema").value;
-    shape_of(&Structural::read(&schema), true, "selfType").expect("a shape")
+    shape_of(&Structural::from_json(&schema), true, "selfType").expect("a shape")
 });
 
 struct Object<'a> {
@@ -25,8 +27,8 @@ struct Object<'a> {
     typed: bool,
 }
 
-impl<'a> Variables<'a> for Object<'a> {
-    fn value(&self, _: usize) -> Result<Value<'a>, Fault> {
+impl<'a> Activation<'a> for Object<'a> {
+    fn resolve(&self, _: usize) -> Result<Value<'a>, EvalError> {
         match self.typed {
             true => Value::typed(self.json, &SCHEMA),
             false => Ok(Value::untyped(self.json)),
@@ -43,9 +45,13 @@ fuzz_target!(|bytes: &[u8]| {
     let object = parse(object.as_bytes()).map(|parsed| parsed.value);
     let object = object.unwrap_or_default();
     for typed in [true, false] {
-        let of = if typed { SCHEMA.type_of() } else { Type::Dyn };
-        let names = Names::default()
-            .with("self", of.clone())
+        let of = if typed {
+            SCHEMA.type_of()
+        } else {
+            CelType::Dyn
+        };
+        let names = Environment::default()
+            .with_variable("self", of.clone())
             .with("oldSelf", of);
         let Ok(program) = Program::compile(source, &names, typed.then_some(&SCHEMA)) else {
             continue;

@@ -2,7 +2,7 @@
 //! per-kind options.
 //!
 //! `cargo xtask catalog` generates the table of names. The handwritten tables are in
-//! [`strategy_options`](mod@strategy_options) and [`field_selectors`](mod@field_selectors). A
+//! `strategy_options` and `field_selectors`. A
 //! custom resource (CRD) is the same [`ApiResource`], built at run time.
 
 mod builtin;

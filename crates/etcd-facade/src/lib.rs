@@ -4,7 +4,7 @@
 //! the leader. This crate translates requests and responses; the store makes all decisions.
 //!
 //! One port serves gRPC (HTTP/2 with prior knowledge) and the HTTP endpoints that probes use. Every
-//! client that reaches the port may do everything, except web pages ([`browser_guard`]).
+//! client that reaches the port may do everything, except web pages (`browser_guard`).
 
 mod auth;
 mod browser_guard;

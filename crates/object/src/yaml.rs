@@ -2,7 +2,7 @@
 //! document as JSON, [`write()`] writes YAML.
 //!
 //! The syntax is YAML 1.2's; plain scalars are resolved as in YAML 1.1 (`yes` is a boolean, `0755`
-//! an octal number, see [`scalar`]). Keys that are not strings become strings. Block collections
+//! an octal number, see `scalar`). Keys that are not strings become strings. Block collections
 //! may nest [`DEPTH_MAX`] deep, flow collections 255 deep.
 
 mod scalar;

@@ -37,7 +37,7 @@
 //!
 //! # What runs
 //!
-//! Listeners, and background tasks under a [`Supervisor`](optik_supervisor::Supervisor): a
+//! Listeners, and background tasks under a [`Supervisor`]: a
 //! task that panics is started again, and `/readyz` names it. [`Optik::supervisor`] lists
 //! them.
 

@@ -1,7 +1,7 @@
 //! The HTTP server of the API: HTTP/1.1 and HTTP/2 over TLS, authentication, limits, audit, content
 //! encoding.
 //!
-//! A request passes the filters of [`handler_chain`]: deadline, authentication, authorization,
+//! A request passes the filters of `handler_chain`: deadline, authentication, authorization,
 //! bounded body, handler, response format. The handler does not depend on sockets; this crate does
 //! not depend on API objects.
 

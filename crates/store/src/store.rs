@@ -174,7 +174,7 @@ impl Store {
     }
 
     /// Waits until every commit up to `revision` has been delivered to the mailboxes of watches
-    /// that keep reading: then [`Watch::through`] is at least `revision` once they have read it.
+    /// that keep reading: then [`Watch::progress_revision`] is at least `revision` once they have read it.
     pub async fn wait_dispatched(&self, revision: Revision) {
         self.inner.view.hub().wait_dispatched(revision).await;
     }

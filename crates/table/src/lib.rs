@@ -1,8 +1,8 @@
 //! Server-side printing: objects as rows of a `meta.k8s.io/v1` Table, as `kubectl get` shows them.
 //!
 //! The columns of built-in kinds are a generated table (`cargo xtask columns`). Their cells are
-//! written by one function per kind, see [`printers`]. CRDs declare both columns and the paths of
-//! the cells: see [`custom`](mod@custom).
+//! written by one function per kind, see `printers`. CRDs declare both columns and the paths of
+//! the cells: see `custom`.
 
 mod columns;
 mod custom;

@@ -33,7 +33,7 @@ pub enum Need {
     CustomResources,
     /// Defaulting and validation of built-in kinds.
     Admission,
-    /// The store can be compacted on demand: [`ServerCapabilities::compact`](crate::Traits).
+    /// The store can be compacted on demand: [`ServerCapabilities::compact`](crate::ServerCapabilities).
     Compaction,
     /// The subresource `scale`.
     Scale,

@@ -69,7 +69,7 @@ impl Fault {
         self
     }
 
-    /// Fails until [`FaultInjector::clear`](crate::Faults::clear).
+    /// Fails until [`FaultInjector::clear`](crate::FaultInjector::clear).
     #[must_use]
     pub fn forever(self) -> Self {
         self.times(u64::MAX)

@@ -2,7 +2,7 @@
 //!
 //! * A [`RequestScript`] is a file of requests, as they go over the wire.
 //! * [`run_script`] sends them, one after the other, and takes down the answers, with what
-//!   differs from run to run made [`normalize`].
+//!   differs from run to run made `normalize`.
 //! * A [`ResponseRecording`] is the responses of a real kube-apiserver. It is committed, so that our
 //!   server is compared with it without one.
 
