@@ -52,7 +52,7 @@ fuzz_target!(|bytes: &[u8]| {
         };
         let names = Environment::default()
             .with_variable("self", of.clone())
-            .with("oldSelf", of);
+            .with_variable("oldSelf", of);
         let Ok(program) = Program::compile(source, &names, typed.then_some(&SCHEMA)) else {
             continue;
         };
