@@ -53,7 +53,7 @@ async fn store_check_snapshot_restore_and_compact_commands() {
     expect(&snapshot, 1, "", "cannot write");
     let restore = ["store", "restore", "--data", &restored, &saved];
     expect(&restore, 0, "is at revision 31 with 30 versions", "");
-    expect(&restore, 1, "", "holds data already");
+    expect(&restore, 1, "", "already contains data");
     expect(&["store", "check", "--data", &restored], 0, whole, "");
     expect(
         &["store", "compact", "--data", &restored],
