@@ -29,7 +29,7 @@ pub(crate) fn from_commit_error(error: &CommitError) -> Status {
         CommitError::Txn(error) => from_txn_error(error),
         CommitError::NoSpace => NO_SPACE.into(),
         // The store has logged the cause; clients need to know only that the write did not happen.
-        CommitError::Disk(_) => Status::unavailable("etcdserver: the disk refuses writes"),
+        CommitError::Disk(_) => Status::unavailable("etcdserver: disk write failed"),
         CommitError::Unknown(_) => TIMEOUT.into(),
         CommitError::Unavailable(_) => Status::unavailable("etcdserver: store unavailable"),
         CommitError::Stopped => STOPPED.into(),

@@ -138,7 +138,7 @@ async fn webhook_response_over_size_limit_fails() {
     };
     let (address, authority) = serve(localhost(), CertIssuer::Authority, endless).await;
     let lost = call(&HttpsTransport::default(), &address, &authority).await;
-    let expected = format!("the answer has more than {} bytes", 16 << 20);
+    let expected = format!("response body exceeds {} bytes", 16 << 20);
     assert_eq!(lost.unwrap_err(), WebhookCallError::NoResponse(expected));
 }
 
