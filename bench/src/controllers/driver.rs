@@ -1,10 +1,10 @@
 //! Driver of the controller benchmark: creates the load, starts the runtimes, and compares their
 //! results.
 
-use super::load::LoadGenerator;
+use super::controller_load::LoadGenerator;
+use super::controller_report::{BenchReport, Numbers};
 use super::measure::CATCH_UP;
 use super::operators;
-use super::report::{BenchReport, Numbers};
 use super::runner::{RuntimeProcess, RuntimeProgram};
 use http::Method;
 use optik_clients_testkit::fault_proxy::{FaultAction, FaultProxy, PlannedFault};

@@ -8,13 +8,13 @@
 //! and runs all of them.
 #![expect(clippy::print_stdout, reason = "it prints its results")]
 
+mod controller_load;
+mod controller_report;
 mod driver;
 mod kube_rs_runtime;
-mod load;
 mod measure;
 mod operators;
 mod optik_runtime;
-mod report;
 mod runner;
 mod runtime_args;
 

@@ -1,7 +1,7 @@
 //! Comparison of the Backup operators: the number of requests each sends until no more requests
 //! come.
 
-use super::report::{BenchReport, Numbers};
+use super::controller_report::{BenchReport, Numbers};
 use backup_operator::{Backup, BackupPhase, BackupSpec, install};
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Method;

@@ -1,7 +1,7 @@
 //! Put throughput of the embedded store.
 
 use super::StoreBench;
-use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use super::store_report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;
 use crate::settle::settle;
 use bytes::Bytes;

@@ -2,7 +2,7 @@
 //! preallocated file again and again, as a journal is written.
 
 use super::StoreBench;
-use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use super::store_report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;
 use crate::settle::settle;
 use optik_platform::{Clock, SystemClock};

@@ -2,7 +2,7 @@
 
 use super::StoreBench;
 use super::commit::closed_loop;
-use super::report::StoreBenchReport;
+use super::store_report::StoreBenchReport;
 use crate::error::BenchError;
 use crate::settle::settle;
 use bytes::Bytes;

@@ -5,14 +5,14 @@ mod disk;
 mod etcd;
 mod open;
 mod range;
-mod report;
-mod watch;
+mod store_report;
+mod store_watch;
 
 use crate::error::BenchError;
 use clap::Args;
-use report::StoreBenchReport;
 use std::path::PathBuf;
 use std::time::Duration;
+use store_report::StoreBenchReport;
 
 #[derive(Debug, Args)]
 pub(crate) struct StoreBench {
@@ -83,7 +83,7 @@ pub(crate) async fn run(options: StoreBench) -> Result<(), BenchError> {
         range::measure(&mut report).await?;
     }
     if options.runs("watch") {
-        watch::measure(&mut report).await?;
+        store_watch::measure(&mut report).await?;
     }
     if options.runs("open") {
         open::measure(&options, scratch.path(), &mut report).await?;

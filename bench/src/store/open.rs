@@ -4,7 +4,7 @@
 
 use super::StoreBench;
 use super::range::fill;
-use super::report::{StoreBenchReport, StoreBenchRow};
+use super::store_report::{StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;
 use crate::process_memory::status_bytes;
 use optik_platform::{Clock, SystemClock};

@@ -1,6 +1,6 @@
 //! Range reads: a hundred thousand keys of a snapshot.
 
-use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use super::store_report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;
 use optik_platform::{Clock, SystemClock};
 use optik_store::{KeyRange, Op, Options, Origin, Put, RangeQuery, Revision, Store, Txn};

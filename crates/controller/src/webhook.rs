@@ -30,7 +30,7 @@ const REVIEW_BYTES_MAX: usize = 8 << 20;
 /// # use optik_controller::AdmissionReview;
 /// # use k8s_openapi::api::core::v1::ConfigMap;
 /// fn check_creation(review: &AdmissionReview<ConfigMap>) -> bool {
-///     review.old.is_empty() && review.object.is_some()
+///     review.old.is_none() && review.object.is_some()
 /// }
 /// ```
 #[derive(Clone, Debug)]
@@ -101,7 +101,7 @@ type WebhookHandler = Box<dyn Fn(&[u8]) -> Result<Value, String> + Send + Sync>;
 ///             Ok(())
 ///         })
 ///         .validating("/validate", |review: &AdmissionReview<ConfigMap>| match &review.object {
-///             Some(map) if map.data.is_empty() => Err(AdmissionDenial::new("an empty map")),
+///             Some(map) if map.data.is_none() => Err(AdmissionDenial::new("an empty map")),
 ///             _ => Ok(()),
 ///         }))
 /// }

@@ -46,7 +46,7 @@ mod view;
 mod watch;
 mod watcher_index;
 
-/// Whether the full checks of [`verify`] and `disk::verify` run. They assert what local assertions
+/// Whether the full checks of [`verify`] and `disk::log_verify` run. They assert what local assertions
 /// cannot: each visits the whole state. They are off in optimised builds, because a benchmark
 /// shares the dev-dependencies of the tests.
 const VERIFY: bool = cfg!(all(feature = "verify", debug_assertions));

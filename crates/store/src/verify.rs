@@ -1,7 +1,7 @@
 //! Full checks of the state in memory: they assert what local assertions cannot.
 //!
 //! The feature `verify` enables them, like etcd's package of this name; the tests of this crate and
-//! of `testkit/store` use it. `disk::verify` checks the state on disk.
+//! of `testkit/store` use it. `disk::log_verify` checks the state on disk.
 
 use crate::history::Commit;
 use crate::index::{Index, LiveSize};

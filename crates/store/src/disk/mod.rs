@@ -9,13 +9,13 @@ mod frame;
 mod free_space;
 mod layout;
 mod log_builder;
+mod log_verify;
 mod manifest;
 mod record;
 mod recovery;
 mod restore;
 mod segment;
 mod segment_gc;
-mod verify;
 
 use crate::draft::LeaseChange;
 use crate::error::OpenError;

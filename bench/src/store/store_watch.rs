@@ -1,6 +1,6 @@
 //! Latency of a commit to a thousand watches.
 
-use super::report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
+use super::store_report::{StoreBenchLatency, StoreBenchReport, StoreBenchRow};
 use crate::error::BenchError;
 use optik_platform::{Clock, SystemClock};
 use optik_store::{KeyRange, Options, Origin, Put, Store, Txn, WatchFrom, WatchSpec};
