@@ -93,6 +93,8 @@ impl<K: Clone + Ord> ControlLoop<K> {
             let keys = self.queue.take(self.work_max, self.now());
             if !keys.is_empty() {
                 self.events_in_a_row = 0;
+                // Work may be done without waiting for anything.
+                self.is_yield_due = true;
                 return Some(Step::Work(keys));
             }
             if std::mem::take(&mut self.events_in_a_row) >= EVENTS_BEFORE_WORK_MAX {

@@ -35,10 +35,16 @@ pub(crate) async fn run_finalizer_controller<F: FinalizerController>(
                 names.for_each(|name| control.add(name));
             }
             Step::Changes(batch) => {
-                let versions = batch.events().map(|event| event.version());
-                let versions = versions.filter(|version| !version.is_deletion());
-                let names = versions.filter_map(terminating_name::<F>);
-                names.for_each(|name| control.add(name));
+                for event in batch.events() {
+                    let version = event.version();
+                    match terminating_name::<F>(version) {
+                        Some(name) => control.add(name),
+                        // It is gone, or another object has its name now.
+                        None => object_name::<F>(version)
+                            .iter()
+                            .for_each(|name| control.forget(name)),
+                    }
+                }
             }
             Step::Work(names) => {
                 for name in names {
@@ -52,7 +58,15 @@ pub(crate) async fn run_finalizer_controller<F: FinalizerController>(
 
 /// Returns the name of an object that waits for the controller.
 fn terminating_name<F: FinalizerController>(version: &std::sync::Arc<Version>) -> Option<String> {
+    if version.is_deletion() {
+        return None;
+    }
     let object: Value = serde_json::from_slice(version.value()).ok()?;
+    let name = object_name::<F>(version)?;
+    F::needs_finalizing(&object).then_some(name)
+}
+
+fn object_name<F: FinalizerController>(version: &Version) -> Option<String> {
     let name = version.key().get(F::PREFIX.len()..)?;
-    F::needs_finalizing(&object).then(|| String::from_utf8_lossy(name).into_owned())
+    Some(String::from_utf8_lossy(name).into_owned())
 }

@@ -7,7 +7,7 @@ use http::Method;
 use optik_apiserver::{ApiServer, Collection, key_prefix};
 use optik_control_loop::Outcome;
 use optik_object::ObjectMeta;
-use optik_store::{KeyRange, Store};
+use optik_store::{KeyRange, Snapshot, Store};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -43,10 +43,26 @@ struct RemainingContent {
     finalizers: BTreeMap<String, usize>,
 }
 
+/// The uid of a namespace, if it is being deleted.
+fn terminating_uid(state: &Snapshot, namespace: &str) -> Option<String> {
+    let key = format!("{NAMESPACES_PREFIX}{namespace}");
+    let version = state.get(key.as_bytes())?;
+    let meta = ObjectMeta::from_json(version.value()).ok()?;
+    meta.is_being_deleted().then_some(meta.uid)
+}
+
 impl NamespaceController {
     /// Deletes the content of a namespace, then removes its finalizer.
     async fn finalize(&self, namespace: &str) -> Outcome<String> {
-        let Some(left) = self.delete_content(namespace).await else {
+        let Ok(state) = self.store.latest().await else {
+            return Outcome::Retry;
+        };
+        // The key may be old: a live namespace of the same name keeps its content.
+        let Some(uid) = terminating_uid(&state, namespace) else {
+            return Outcome::Done;
+        };
+        drop(state);
+        let Some(left) = self.delete_content(namespace, &uid).await else {
             return Outcome::Retry;
         };
         if left.objects.is_empty() {
@@ -57,8 +73,9 @@ impl NamespaceController {
     }
 
     /// Deletes the content: pods first, other resources once no pod is left. `None` if the
-    /// remaining content cannot be determined.
-    async fn delete_content(&self, namespace: &str) -> Option<RemainingContent> {
+    /// remaining content cannot be determined, or if the namespace is no longer the terminating
+    /// one with this uid.
+    async fn delete_content(&self, namespace: &str, uid: &str) -> Option<RemainingContent> {
         let collections = self.client.api().collections().into_iter();
         let collections: Vec<Collection> = collections.filter(|one| one.namespaced).collect();
         let (pods, others): (Vec<Collection>, Vec<Collection>) = collections
@@ -67,6 +84,8 @@ impl NamespaceController {
         let mut left = RemainingContent::default();
         for group in [&pods, &others] {
             for collection in group {
+                let current = terminating_uid(&self.store.snapshot(), namespace);
+                current.filter(|current| current == uid)?;
                 self.delete_collection(collection, namespace).await;
             }
             if left.objects.is_empty() {
@@ -168,8 +187,8 @@ impl NamespaceController {
     async fn remove_finalizer(&self, namespace: &str) -> bool {
         let path = format!("{PATH}{namespace}");
         let found = self.client.send(Method::GET, &path, None).await;
-        if found.code == 404 {
-            return true;
+        if found.code != 200 {
+            return found.code == 404;
         }
         let mut object = found.body;
         if !object["metadata"]["deletionTimestamp"].is_string() {
@@ -263,6 +282,52 @@ fn conditions(left: &RemainingContent, before: &Value, now: &Value) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use optik_store::Options;
+
+    async fn controller() -> NamespaceController {
+        let store = Store::open(Options::ephemeral()).expect("it is in memory");
+        let api = ApiServer::new(store.clone());
+        api.bootstrap().await.expect("an empty store");
+        let client = LoopbackClient::new(api, "namespace-controller");
+        NamespaceController { client, store }
+    }
+
+    /// A key that waited while the namespace was replaced by another of the same name.
+    #[tokio::test]
+    async fn old_key_deletes_nothing_from_a_live_namespace() {
+        let controller = controller().await;
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}});
+        let path = "/api/v1/namespaces/default/configmaps";
+        let client = &controller.client;
+        let made = client.send(Method::POST, path, Some(&object)).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        assert_eq!(controller.finalize("default").await, Outcome::Done);
+        let path = format!("{path}/kept");
+        let found = client.send(Method::GET, &path, None).await;
+        assert_eq!(found.code, 200, "{}", found.body);
+        assert_eq!(controller.finalize("never-there").await, Outcome::Done);
+    }
+
+    #[tokio::test]
+    async fn terminating_namespace_loses_its_content_and_goes() {
+        let controller = controller().await;
+        let client = &controller.client;
+        let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}});
+        for (path, object) in [
+            ("/api/v1/namespaces", &namespace),
+            ("/api/v1/namespaces/n/configmaps", &object),
+        ] {
+            let made = client.send(Method::POST, path, Some(object)).await;
+            assert_eq!(made.code, 201, "{}", made.body);
+        }
+        client
+            .send(Method::DELETE, "/api/v1/namespaces/n", None)
+            .await;
+        assert_eq!(controller.finalize("n").await, Outcome::Done);
+        let found = client.send(Method::GET, "/api/v1/namespaces/n", None).await;
+        assert_eq!(found.code, 404, "{}", found.body);
+    }
 
     #[test]
     fn namespace_conditions_name_remaining_resources_and_finalizers() {

@@ -63,8 +63,8 @@ async fn follow_usage(client: &LoopbackClient, store: &Store) {
             }
             Step::Work(namespaces) => {
                 for namespace in namespaces {
-                    recalculate(client, store, &namespace).await;
-                    control.finish(namespace, Outcome::Done);
+                    let done = recalculate(client, store, &namespace).await;
+                    control.finish(namespace, Outcome::done_if(done));
                 }
             }
         }
@@ -95,8 +95,9 @@ fn counted_namespace(key: &[u8], counted: &BTreeSet<String>) -> Option<String> {
     counted.get(namespace).cloned()
 }
 
-/// Recalculates the usage of the quotas of a namespace and updates statuses that differ.
-async fn recalculate(client: &LoopbackClient, store: &Store, namespace: &str) {
+/// Recalculates the usage of the quotas of a namespace and updates statuses that differ. Returns
+/// false if that failed.
+async fn recalculate(client: &LoopbackClient, store: &Store, namespace: &str) -> bool {
     let state = store.snapshot();
     let range = KeyRange::prefix(format!("{QUOTAS_PREFIX}{namespace}/"));
     let mut changed = Vec::new();
@@ -115,10 +116,13 @@ async fn recalculate(client: &LoopbackClient, store: &Store, namespace: &str) {
         }
     }
     drop(state);
+    let mut is_done = true;
     for quota in changed {
         let name = quota["metadata"]["name"].as_str().unwrap_or_default();
         let path = format!("/api/v1/namespaces/{namespace}/resourcequotas/{name}/status");
         // A conflict means that the quota has changed; the watch delivers it again.
-        client.send(Method::PUT, &path, Some(&quota)).await;
+        let written = client.send(Method::PUT, &path, Some(&quota)).await;
+        is_done &= matches!(written.code, 200 | 404 | 409);
     }
+    is_done
 }

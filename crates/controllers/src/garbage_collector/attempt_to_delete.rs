@@ -7,7 +7,7 @@ use http::Method;
 use optik_apiserver::{ApiServer, Collection};
 use optik_control_loop::Outcome;
 use optik_object::{ObjectMeta, OwnerReference};
-use optik_store::{Snapshot, Store, Version};
+use optik_store::{Revision, Snapshot, Store, Version};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -99,14 +99,25 @@ impl GarbageCollector {
         })
     }
 
-    /// Processes an object: deletes, orphans or keeps it.
-    pub(super) async fn attempt_to_delete(&self, graph: &Graph, key: &str) -> ProcessOutcome {
+    /// Processes an object: deletes, orphans or keeps it. The graph has all changes up to a
+    /// revision.
+    pub(super) async fn attempt_to_delete(
+        &self,
+        graph: &Graph,
+        graph_revision: Revision,
+        key: &str,
+    ) -> ProcessOutcome {
         let Ok(state) = self.store.latest().await else {
             return ProcessOutcome::Retry;
         };
         let Some(found) = self.read(&state, key) else {
             return ProcessOutcome::Done;
         };
+        if found.revision > graph_revision.get() {
+            // The graph may lack dependents that are older than this version. The event of this
+            // version comes, and enqueues the object again.
+            return ProcessOutcome::Done;
+        }
         if found.meta.is_being_deleted() {
             if found.has_finalizer(ORPHAN) {
                 return self.orphan_dependents(graph, &state, &found).await;
@@ -414,5 +425,38 @@ fn outcome_of_response(code: u16, path: &str, body: &Value) -> ProcessOutcome {
             );
             ProcessOutcome::Retry
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use optik_store::Options;
+
+    /// A dependent may be older than the deletion of its owner and not yet be in the graph:
+    /// without waiting for its event, it would lose its owner and be deleted.
+    #[tokio::test]
+    async fn owner_newer_than_the_graph_keeps_its_orphan_finalizer() {
+        let store = Store::open(Options::ephemeral()).expect("it is in memory");
+        let api = ApiServer::new(store.clone());
+        api.bootstrap().await.expect("an empty store");
+        let collector = GarbageCollector::new(api, store.clone());
+        let client = &collector.client;
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "owner"}});
+        let made = client.send(Method::POST, maps, Some(&owner)).await;
+        assert_eq!(made.code, 201, "{}", made.body);
+        let before = store.snapshot().revision();
+        let path = format!("{maps}/owner");
+        let options = json!({"propagationPolicy": "Orphan"});
+        client.send(Method::DELETE, &path, Some(&options)).await;
+        let key = "/registry/configmaps/default/owner";
+        let graph = Graph::default();
+        let outcome = collector.attempt_to_delete(&graph, before, key).await;
+        assert!(outcome == ProcessOutcome::Done, "the event comes");
+        assert_eq!(client.send(Method::GET, &path, None).await.code, 200);
+        let now = store.snapshot().revision();
+        collector.attempt_to_delete(&graph, now, key).await;
+        assert_eq!(client.send(Method::GET, &path, None).await.code, 404);
     }
 }

@@ -52,12 +52,12 @@ impl Graph {
     pub(super) fn forget(&mut self, key: &str) -> Vec<Owner> {
         let owners = self.owners.remove(key).unwrap_or_default();
         for owner in &owners {
-            let Some(dependents) = self.dependents.get_mut(&owner.uid) else {
-                continue;
-            };
-            dependents.remove(key);
-            if !dependents.is_empty() {
-                continue;
+            // An object may name one owner twice, under different names.
+            if let Some(dependents) = self.dependents.get_mut(&owner.uid) {
+                dependents.remove(key);
+                if !dependents.is_empty() {
+                    continue;
+                }
             }
             self.dependents.remove(&owner.uid);
             if let Some(place) = &owner.key

@@ -13,7 +13,7 @@ use graph::{Graph, Owner};
 use optik_apiserver::{ApiServer, REGISTRY_PREFIX, key_prefix};
 use optik_control_loop::{BackoffOptions, ControlLoop, Outcome, Step};
 use optik_object::ObjectMeta;
-use optik_store::{KeyRange, Store, Version};
+use optik_store::{KeyRange, Revision, Store, Version};
 use std::time::Duration;
 
 /// How many objects are processed concurrently.
@@ -48,18 +48,21 @@ pub async fn run_garbage_collector(api: ApiServer, store: Store) {
         .with_batch_delay(crate::BATCH_DELAY);
     let mut known = CollectorState {
         graph: Graph::default(),
+        revision: Revision::ZERO,
         control,
     };
     while let Some(step) = known.control.next().await {
         match step {
             Step::Resync(state) => {
                 known.graph = Graph::default();
+                known.revision = state.revision();
                 for version in state.entries(&range) {
                     observe(&collector, &mut known, version);
                 }
             }
             Step::Changes(batch) => {
                 for event in batch.events() {
+                    known.revision = event.version().mod_revision();
                     observe(&collector, &mut known, event.version());
                 }
             }
@@ -71,6 +74,8 @@ pub async fn run_garbage_collector(api: ApiServer, store: Store) {
 /// The owner graph and the work queue.
 struct CollectorState {
     graph: Graph,
+    /// The graph has all changes up to this revision.
+    revision: Revision,
     control: ControlLoop<WorkItem>,
 }
 
@@ -101,9 +106,9 @@ async fn process(collector: &GarbageCollector, known: &mut CollectorState, items
             }
         }
     }
-    let graph = &known.graph;
+    let (graph, revision) = (&known.graph, known.revision);
     let looked = futures::stream::iter(keys).map(|key| async move {
-        let outcome = collector.attempt_to_delete(graph, &key).await;
+        let outcome = collector.attempt_to_delete(graph, revision, &key).await;
         (WorkItem::Object(key), outcome)
     });
     let looked = looked.buffer_unordered(CONCURRENCY_MAX);
