@@ -142,7 +142,6 @@ fn config(args: &ServeArgs, files: &DefaultFiles) -> Result<Config, CliError> {
     if let Some(address) = args.etcd_listen {
         require_loopback("--etcd-listen", address, "127.0.0.1:2379")?;
     }
-    let controllers = args.controllers.iter().map(String::as_str);
     let config = Config {
         storage,
         durability: args.durability.into(),
@@ -155,13 +154,19 @@ fn config(args: &ServeArgs, files: &DefaultFiles) -> Result<Config, CliError> {
         api: !args.etcd_only,
         etcd_listen: args.etcd_listen,
         cluster_keys_from: Some(files.directory().join("pki")),
-        controllers: EnabledControllers::parse(controllers).map_err(CliError::usage)?,
+        raise_file_limit: true,
         service_ranges: args.service_cluster_ip_range.clone(),
         ..Config::default()
     };
     if args.etcd_only {
         return Ok(config);
     }
+    let controllers = args.controllers.iter().map(String::as_str);
+    let controllers = EnabledControllers::parse(controllers).map_err(CliError::usage)?;
+    let config = Config {
+        controllers,
+        ..config
+    };
     args.access.configure(config, files)
 }
 
@@ -193,6 +198,10 @@ const CLUSTER_KEYS_HINT: &str = "With --cert-dir, keys are read from a directory
 fn etcd_options(options: &ServeArgs) -> Result<EtcdOptions, CliError> {
     let access = &options.etcd_access;
     let mut etcd = EtcdOptions::new(options.etcd.clone());
+    etcd.retention = Retention {
+        age: options.history_age,
+        bytes_max: options.history_bytes,
+    };
     if let (Some(name), Some(file)) = (&access.etcd_user, &access.etcd_password_file) {
         let password = String::from_utf8_lossy(&read_file(file)?)
             .trim_end_matches('\n')

@@ -157,6 +157,26 @@ fn keys_and_audit_logs_in_custom_paths_are_private() {
     }
 }
 
+/// The store accepts an empty directory only, so the log is created after it.
+#[test]
+fn audit_log_may_be_in_a_new_data_directory() {
+    let scratch = tempfile::tempdir().expect("a directory");
+    let (data, policy) = (
+        scratch.path().join("data"),
+        scratch.path().join("policy.yaml"),
+    );
+    let rules = "apiVersion: audit.k8s.io/v1\nkind: Policy\nrules: [{level: Metadata}]\n";
+    fs::write(&policy, rules).expect("written");
+    let log = data.join("audit.log");
+    let words = [
+        ["--data", text(&data)],
+        ["--audit-policy-file", text(&policy)],
+        ["--audit-log-path", text(&log)],
+    ];
+    serve_once(&words.concat());
+    assert!(log.exists(), "{}", log.display());
+}
+
 /// An existing certificate directory may be readable for other users: its mode is not changed, but
 /// the modes of our keys are. A user who can write to it could replace them.
 #[test]

@@ -26,7 +26,8 @@ impl Builder {
         self
     }
 
-    /// Keeps data, and the keys that all servers on it share, in an etcd cluster.
+    /// Keeps data, and the keys that all servers on it share, in an etcd cluster. Its retention is
+    /// that of `options`.
     pub fn etcd(mut self, options: EtcdOptions) -> Self {
         self.config.storage = Storage::Etcd(Box::new(options));
         self
@@ -47,7 +48,8 @@ impl Builder {
         self
     }
 
-    /// Serves no port over TLS, and creates no certificates.
+    /// Serves no port over TLS. For tests: without one there are no published CA bundles, no Service
+    /// `kubernetes` and no other bootstrap objects that depend on the address.
     pub fn without_tls(mut self) -> Self {
         self.config.tls = None;
         self

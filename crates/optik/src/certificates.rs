@@ -206,8 +206,8 @@ impl CertificateManager {
                 }
                 // The valid certificates stay in use: the new pair may be half written.
                 Err(error) => {
-                    let cause = std::error::Error::source(&error).map(ToString::to_string);
-                    tracing::warn!(cause, "certificates cannot be used: {error}");
+                    let causes = causes(&error);
+                    tracing::warn!(causes, "certificates cannot be used: {error}");
                 }
             }
         }
@@ -246,6 +246,16 @@ impl CertificateManager {
         self.kubeconfig.send_replace(yaml);
         Ok(())
     }
+}
+
+/// The chain of errors below one.
+fn causes(error: &StartError) -> String {
+    let first = std::error::Error::source(error);
+    let chain = std::iter::successors(first, |cause| cause.source());
+    chain
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(": ")
 }
 
 /// Loads all certificates from their files; those that expire soon are renewed.

@@ -13,10 +13,12 @@ const NICENESS: i32 = 5;
 /// Starts the pool. One processor is left to the serving threads, if there is more than one.
 pub(crate) fn start_pool(threads: Option<usize>) -> Result<ComputePool, StartError> {
     let processors = std::thread::available_parallelism().map_or(1, NonZero::get);
-    // On Linux this affects the calling thread, not the process. If it fails, the thread keeps the
+    // On Linux this affects the calling thread, elsewhere the process. If it fails, the thread keeps the
     // normal priority.
     let lower_priority = || {
-        let _ = rustix::process::nice(NICENESS);
+        if cfg!(target_os = "linux") {
+            let _ = rustix::process::nice(NICENESS);
+        }
     };
     let threads = threads.unwrap_or(processors - 1);
     ComputePool::start(threads, Handle::current(), lower_priority).map_err(StartError::Threads)

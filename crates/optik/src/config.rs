@@ -1,13 +1,14 @@
 //! The configuration of a control plane.
 
+use crate::StartError;
 use optik_apiserver::{AuthorizationMode, ServiceRanges};
+use optik_auth::audit_policy::AuditPolicy;
 use optik_auth::jwt::{PublicKey, SigningKey};
 use optik_controllers::{CaBundles, EnabledControllers};
-use optik_serve::{AllowedOrigins, Audit, Limits, TokenFile};
+use optik_serve::{AllowedOrigins, Limits, Rotation, TokenFile};
 use optik_store::{Durability, EtcdOptions, Executor, Retention};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -104,6 +105,15 @@ impl Default for ServiceAccountConfig {
     }
 }
 
+/// The audit log.
+#[derive(Debug)]
+pub struct AuditConfig {
+    pub policy: AuditPolicy,
+    /// One JSON document per line.
+    pub path: PathBuf,
+    pub rotation: Rotation,
+}
+
 /// The configuration that [`Optik::start`](crate::Optik::start) takes. By default, everything is in
 /// memory and the API listens on a free port of the loopback interface.
 #[derive(Debug)]
@@ -111,7 +121,7 @@ pub struct Config {
     pub storage: Storage,
     /// The durability of [`Storage::Directory`].
     pub durability: Durability,
-    /// How long old revisions stay readable and watchable.
+    /// How long old revisions stay readable and watchable. An etcd cluster has that of its options.
     pub retention: Retention,
     /// The interval at which the store is compacted, to its revision of one interval ago; `None`
     /// leaves compaction to `retention`.
@@ -128,11 +138,14 @@ pub struct Config {
     pub insecure_listen: Option<SocketAddr>,
     /// A loopback address. Every client that reaches it can read and write all keys.
     pub etcd_listen: Option<SocketAddr>,
-    /// The CA bundles that are published to clients if there is no TLS port, because a proxy in
-    /// front of the server terminates TLS.
+    /// What `kube-root-ca.crt` contains if there is no TLS port. There is none in tests only: the
+    /// port without TLS does not authenticate, so it must not stand behind a proxy either.
     pub authorities: CaBundles,
     /// The limit of connections of all ports together; the limit of open files may lower it.
     pub connections_max: usize,
+    /// Whether the limit of open files of this process is raised as far as the system allows.
+    /// Child processes inherit it.
+    pub raise_file_limit: bool,
     /// Static bearer tokens.
     pub tokens: TokenFile,
     /// Whether requests without credentials are made by `system:anonymous`; otherwise they get 401.
@@ -142,11 +155,32 @@ pub struct Config {
     pub limits: Limits,
     /// The origins that CORS allows.
     pub allowed_origins: AllowedOrigins,
-    pub audit: Option<Arc<Audit>>,
+    pub audit: Option<AuditConfig>,
     pub controllers: EnabledControllers,
     pub service_ranges: ServiceRanges,
     /// Threads of the compute pool; `None` leaves one processor to the serving threads.
     pub compute_threads: Option<usize>,
+}
+
+impl Config {
+    pub(crate) fn check(&self) -> Result<(), StartError> {
+        let tls = self.tls.as_ref().filter(|_| self.api);
+        let has_port = tls.is_some() || self.insecure_listen.is_some() || !self.api;
+        let problem = if !has_port {
+            "the API has neither a port with TLS nor one without"
+        } else if !self.api && self.etcd_listen.is_none() {
+            "neither the API nor etcd's gRPC is served"
+        } else if tls.is_some_and(|tls| tls.check_interval.is_zero()) {
+            "the interval of certificate checks is zero"
+        } else if self.compaction_interval.is_some_and(|it| it.is_zero()) {
+            "the interval of compactions is zero"
+        } else if self.connections_max == 0 {
+            "no connection is allowed"
+        } else {
+            return Ok(());
+        };
+        Err(StartError::Config(problem))
+    }
 }
 
 impl Default for Config {
@@ -164,6 +198,7 @@ impl Default for Config {
             etcd_listen: None,
             authorities: CaBundles::default(),
             connections_max: 10_000,
+            raise_file_limit: false,
             tokens: TokenFile::default(),
             anonymous: true,
             authorization: AuthorizationMode::Rbac,

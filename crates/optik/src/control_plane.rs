@@ -1,14 +1,14 @@
 //! The running control plane: assembles its parts, starts them, and shuts them down.
 
 use crate::certificates::{CertificateManager, KeyStore};
-use crate::listeners::{Listeners, connections};
-use crate::{Builder, Config, StartError, Storage, compute, health};
+use crate::listeners::{Listeners, connection_limiter};
+use crate::{AuditConfig, Builder, Config, StartError, Storage, compute, health};
 use optik_apiserver::{ApiServer, AuthOptions, ServiceAccountOptions};
 use optik_controllers::CaBundles;
 use optik_etcd_facade::Facade;
 use optik_listener::ConnectionLimiter;
 use optik_platform::{Clock, SystemClock, SystemEntropy};
-use optik_serve::{Server, TlsMaterial};
+use optik_serve::{Audit, AuditFile, Server, TlsMaterial};
 use optik_store::{EtcdOptions, Options, Revision, Store};
 use optik_supervisor::{Supervisor, Task};
 use optik_webhook_client::HttpsTransport;
@@ -22,8 +22,12 @@ use tokio::task::JoinSet;
 /// The task that renews expiring certificates and reloads changed files.
 const CERTIFICATES: Task = Task::upkeep("certificates");
 
-/// A running control plane. Dropping it stops everything at once; no acknowledged write is lost by
-/// that.
+/// A running control plane.
+///
+/// Dropping it closes its ports and stops its tasks at once. The store, and with it the data
+/// directory, is released when the last clone of it is dropped, for example one from
+/// [`Optik::store`] or [`Optik::api`]. [`Optik::shutdown`] and [`Optik::abort`] release it before
+/// they return. No acknowledged write is lost in any case.
 pub struct Optik {
     parts: Parts,
     api: Option<ApiServer>,
@@ -71,7 +75,9 @@ impl Optik {
     /// # Errors
     /// If the store, an address or a certificate cannot be used; see [`StartError`].
     pub async fn start(config: Config) -> Result<Self, StartError> {
+        config.check()?;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock::default());
+        let connections = connection_limiter(&config);
         let mut listeners = Listeners::bind(&config).await?;
         let supervisor = Supervisor::new(Arc::clone(&clock));
         let store = open_store(&config, &supervisor).await?;
@@ -85,7 +91,7 @@ impl Optik {
                 store,
                 clock,
                 supervisor,
-                connections: connections(config.connections_max),
+                connections,
                 listeners: JoinSet::new(),
                 stop: watch::Sender::new(false),
             },
@@ -101,7 +107,12 @@ impl Optik {
             optik.parts.serve_etcd(listener);
         }
         if config.api {
-            Box::pin(optik.start_api(config, listeners)).await?;
+            let started = Box::pin(optik.start_api(config, listeners)).await;
+            if let Err(error) = started {
+                // The data directory can be used again when this returns.
+                optik.abort().await;
+                return Err(error);
+            }
         }
         Ok(optik)
     }
@@ -168,6 +179,15 @@ impl Optik {
         parts.store.close().await;
     }
 
+    /// Stops as [`Optik::shutdown`] does, without waiting for requests in flight.
+    pub async fn abort(mut self) {
+        let parts = &mut self.parts;
+        parts.stop.send_replace(true);
+        parts.supervisor.shutdown().await;
+        parts.store.close().await;
+        parts.listeners.shutdown().await;
+    }
+
     /// Starts the API: certificates, bootstrap objects, background tasks, and then the ports.
     async fn start_api(
         &mut self,
@@ -176,7 +196,7 @@ impl Optik {
     ) -> Result<(), StartError> {
         let parts = &mut self.parts;
         let keys = KeyStore::open(&config, &parts.store, &*parts.clock).await?;
-        let address = local_address(listeners.tls.as_ref());
+        let address = listeners.tls_address()?;
         let certificates = match config.tls.take().zip(address) {
             Some((tls, address)) => {
                 let clock = Arc::clone(&parts.clock);
@@ -204,7 +224,7 @@ impl Optik {
             optik_controllers::create_bootstrap_objects(api.clone(), address).await;
         }
         let material = certificates.as_ref().map(CertificateManager::tls);
-        parts.serve_api(&mut config, &api, listeners, material);
+        parts.serve_api(&mut config, &api, listeners, material)?;
         self.certificates = certificates.map(|manager| parts.renew(manager));
         self.api = Some(api);
         Ok(())
@@ -281,7 +301,7 @@ impl Parts {
         api: &ApiServer,
         listeners: Listeners,
         material: Option<TlsMaterial>,
-    ) {
+    ) -> Result<(), StartError> {
         let options = optik_serve::ServeOptions {
             tokens: mem::take(&mut config.tokens),
             anonymous: config.anonymous,
@@ -290,7 +310,7 @@ impl Parts {
             limits: config.limits.clone(),
             connections: self.connections.clone(),
             origins: mem::take(&mut config.allowed_origins),
-            audit: config.audit.take(),
+            audit: self.open_audit_log(config.audit.take())?,
             clock: Arc::clone(&self.clock),
             entropy: Arc::new(SystemEntropy),
         };
@@ -304,6 +324,20 @@ impl Parts {
             // Spawned here: shutdown waits for the port of etcd as well.
             self.listeners.spawn(serving);
         }
+        Ok(())
+    }
+
+    fn open_audit_log(
+        &self,
+        config: Option<AuditConfig>,
+    ) -> Result<Option<Arc<Audit>>, StartError> {
+        let Some(config) = config else {
+            return Ok(None);
+        };
+        let file = AuditFile::open(&config.path, config.rotation, Arc::clone(&self.clock));
+        let file = file.map_err(StartError::AuditLog)?;
+        let policy = config.policy;
+        Ok(Some(Arc::new(Audit { policy, file })))
     }
 
     /// Starts the task that renews certificates until shutdown.
@@ -349,7 +383,6 @@ async fn open_store(config: &Config, supervisor: &Supervisor) -> Result<Store, S
         Storage::Directory(path) => Some(path.clone()),
         Storage::Etcd(options) => {
             let options = EtcdOptions {
-                retention: config.retention,
                 supervisor: supervisor.clone(),
                 ..(**options).clone()
             };

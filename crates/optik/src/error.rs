@@ -1,8 +1,8 @@
 //! The errors of starting a control plane.
 
 use optik_auth::jwt::KeyError;
-use optik_serve::TlsError;
 use optik_serve::pki::PkiError;
+use optik_serve::{AuditFileError, TlsError};
 use optik_store::{ConnectError, OpenError};
 use std::io;
 use std::net::SocketAddr;
@@ -15,12 +15,18 @@ type Cause = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StartError {
+    #[error("the configuration is not possible: {0}")]
+    Config(&'static str),
+    #[error("no audit log")]
+    AuditLog(#[source] AuditFileError),
     #[error("cannot listen on {address}")]
     Listen {
         address: SocketAddr,
         #[source]
         cause: io::Error,
     },
+    #[error("cannot listen")]
+    LocalAddress(#[source] io::Error),
     #[error("{address}: anybody who reaches it could read and write everything")]
     NotLoopback { address: SocketAddr },
     #[error("cannot open the data directory")]

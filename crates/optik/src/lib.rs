@@ -52,7 +52,9 @@ mod health;
 mod listeners;
 
 pub use builder::Builder;
-pub use config::{CertificateSource, Config, KeySource, ServiceAccountConfig, Storage, TlsConfig};
+pub use config::{
+    AuditConfig, CertificateSource, Config, KeySource, ServiceAccountConfig, Storage, TlsConfig,
+};
 pub use control_plane::{OpenedStore, Optik};
 pub use error::StartError;
 

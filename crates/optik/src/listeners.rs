@@ -35,6 +35,15 @@ fn require_loopback(address: Option<SocketAddr>) -> Result<(), StartError> {
     }
 }
 
+impl Listeners {
+    /// An error rather than `None` if there is a port: without its address it would be served
+    /// without TLS.
+    pub(crate) fn tls_address(&self) -> Result<Option<SocketAddr>, StartError> {
+        let address = self.tls.as_ref().map(TcpListener::local_addr).transpose();
+        address.map_err(StartError::LocalAddress)
+    }
+}
+
 async fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartError> {
     let Some(address) = address else {
         return Ok(None);
@@ -46,7 +55,12 @@ async fn bind(address: Option<SocketAddr>) -> Result<Option<TcpListener>, StartE
 }
 
 /// The connection limiter of all ports; it leaves the file descriptors that the store needs.
-pub(crate) fn connections(max: usize) -> ConnectionLimiter {
+/// Called first, so that the store is opened with the raised limit.
+pub(crate) fn connection_limiter(config: &Config) -> ConnectionLimiter {
+    let max = config.connections_max;
+    if !config.raise_file_limit {
+        return ConnectionLimiter::new(max);
+    }
     let descriptors = descriptors::raise_limit();
     let possible = descriptors::for_connections(descriptors).min(max);
     if possible < max {

@@ -6,6 +6,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use optik::{Optik, StartError};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 async fn client(optik: &Optik) -> Client {
     let yaml = optik.kubeconfig().expect("it listens");
@@ -77,6 +78,39 @@ async fn data_directory_in_use_is_refused() {
     let second = Optik::builder().data_directory(&path).start().await;
     assert!(matches!(second, Err(StartError::Open(_))), "{second:?}");
     first.shutdown().await;
+}
+
+#[tokio::test]
+async fn failed_start_releases_the_data_directory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("data");
+    let missing = directory.path().join("missing.pem");
+    let builder = Optik::builder().data_directory(&path);
+    let refused = builder.configure(|config| {
+        let tls = config.tls.as_mut().expect("the default has TLS");
+        tls.key_pair = Some((missing.clone(), missing));
+    });
+    let refused = refused.start().await;
+    assert!(
+        matches!(refused, Err(StartError::Read { .. })),
+        "{refused:?}"
+    );
+    let optik = Optik::builder().data_directory(&path).start().await;
+    optik.expect("it is free again").abort().await;
+}
+
+#[tokio::test]
+async fn impossible_configurations_are_refused() {
+    let changes: [fn(&mut optik::Config); 4] = [
+        |config| config.tls = None,
+        |config| config.api = false,
+        |config| config.compaction_interval = Some(Duration::ZERO),
+        |config| config.connections_max = 0,
+    ];
+    for change in changes {
+        let refused = Optik::builder().configure(change).start().await;
+        assert!(matches!(refused, Err(StartError::Config(_))), "{refused:?}");
+    }
 }
 
 #[tokio::test]

@@ -118,8 +118,7 @@ impl TestServer {
 
     /// Stops the server and closes the store.
     pub async fn stop(self) {
-        self.optik.supervisor().shutdown().await;
-        self.store.close().await;
+        self.optik.abort().await;
     }
 
     /// Stops a server on disk, and starts another on its data, on another port.
@@ -128,14 +127,9 @@ impl TestServer {
     /// If the server is not on disk.
     pub async fn restart(self) -> Self {
         let Self {
-            optik,
-            store,
-            directory,
-            ..
+            optik, directory, ..
         } = self;
-        optik.supervisor().shutdown().await;
-        store.close().await;
-        drop(optik);
+        optik.abort().await;
         let directory = directory.expect("only what is on disk comes back");
         let storage = Storage::Directory(directory.path().to_owned());
         Self::on(storage, Some(directory), JoinSet::new()).await

@@ -6,15 +6,13 @@ use super::{read_file, require_loopback};
 use crate::error::CliError;
 use crate::units;
 use clap::{ArgAction, Args, ValueEnum};
-use optik::{CertificateSource, Config, KeySource, ServiceAccountConfig, TlsConfig};
+use optik::{AuditConfig, CertificateSource, Config, KeySource, ServiceAccountConfig, TlsConfig};
 use optik_apiserver::AuthorizationMode;
 use optik_auth::audit_policy::AuditPolicy;
 use optik_auth::jwt::{KeyError, PublicKey, SigningKey};
-use optik_platform::{Clock, SystemClock};
-use optik_serve::{AllowedOrigins, Audit, AuditFile, Limits, Rotation, TokenFile};
+use optik_serve::{AllowedOrigins, Limits, Rotation, TokenFile};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 #[derive(Debug, Args)]
@@ -110,7 +108,7 @@ struct AuditLogArgs {
 }
 
 impl AuditLogArgs {
-    fn open(&self, clock: Arc<dyn Clock>) -> Result<Option<Arc<Audit>>, CliError> {
+    fn config(&self) -> Result<Option<AuditConfig>, CliError> {
         let (Some(policy), Some(path)) = (&self.audit_policy_file, &self.audit_log_path) else {
             return Ok(None);
         };
@@ -123,9 +121,12 @@ impl AuditLogArgs {
             files_max: self.audit_log_maxbackup,
             age_max: DAY.saturating_mul(self.audit_log_maxage),
         };
-        let file = AuditFile::open(path, rotation, clock);
-        let file = file.map_err(|cause| CliError::new("no audit log", cause))?;
-        Ok(Some(Arc::new(Audit { policy, file })))
+        let path = path.clone();
+        Ok(Some(AuditConfig {
+            policy,
+            path,
+            rotation,
+        }))
     }
 }
 
@@ -169,7 +170,7 @@ impl ApiServerArgs {
             },
             allowed_origins: origins
                 .map_err(|cause| CliError::new("--cors-allowed-origins", cause))?,
-            audit: self.audit.open(Arc::new(SystemClock::default()))?,
+            audit: self.audit.config()?,
             ..config
         })
     }
