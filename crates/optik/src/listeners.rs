@@ -25,6 +25,13 @@ impl Listeners {
             etcd: bind(config.etcd_listen).await?,
         })
     }
+
+    /// An error rather than `None` if there is a port: without its address it would be served
+    /// without TLS.
+    pub(crate) fn tls_address(&self) -> Result<Option<SocketAddr>, StartError> {
+        let address = self.tls.as_ref().map(TcpListener::local_addr).transpose();
+        address.map_err(StartError::LocalAddress)
+    }
 }
 
 /// Rejects addresses of ports without authentication that other machines can reach.
@@ -32,15 +39,6 @@ fn require_loopback(address: Option<SocketAddr>) -> Result<(), StartError> {
     match address {
         Some(address) if !address.ip().is_loopback() => Err(StartError::NotLoopback { address }),
         _ => Ok(()),
-    }
-}
-
-impl Listeners {
-    /// An error rather than `None` if there is a port: without its address it would be served
-    /// without TLS.
-    pub(crate) fn tls_address(&self) -> Result<Option<SocketAddr>, StartError> {
-        let address = self.tls.as_ref().map(TcpListener::local_addr).transpose();
-        address.map_err(StartError::LocalAddress)
     }
 }
 
