@@ -187,6 +187,7 @@ fn start_error(error: StartError) -> CliError {
     };
     match error {
         StartError::Open(cause) => open_error(cause),
+        StartError::Config(_) => CliError::usage(error.to_string()),
         error if hint.is_empty() => CliError::from_error(error),
         error => CliError::from_error(error).with_hint(hint),
     }
@@ -246,7 +247,8 @@ fn require_loopback(flag: &str, address: SocketAddr, example: &str) -> Result<()
     if address.ip().is_loopback() {
         return Ok(());
     }
-    let text = format!("{flag} {address}: anybody who reaches it could read and write everything");
+    let text =
+        format!("{flag} {address}: every client that reaches it could read and write everything");
     Err(CliError::usage(text).with_hint(format!("Use a loopback address such as {example}.")))
 }
 

@@ -92,6 +92,10 @@ fn usage_errors_exit_64() {
         let words = [&public[..], &[port, "0.0.0.0:2379"]].concat();
         expect(&words, 64, "", "Use a loopback address");
     }
+    for interval in ["--certificate-check-interval", "--compaction-interval"] {
+        let words = [&public[..], &[interval, "0s"]].concat();
+        expect(&words, 64, "", "is zero");
+    }
     expect(&["--help"], 0, "Runs the server", "");
     expect(&["--version"], 0, "optik 0.1.0", "");
 }

@@ -27,7 +27,7 @@ pub enum StartError {
     },
     #[error("cannot listen")]
     LocalAddress(#[source] io::Error),
-    #[error("{address}: anybody who reaches it could read and write everything")]
+    #[error("{address}: every client that reaches it could read and write everything")]
     NotLoopback { address: SocketAddr },
     #[error("cannot open the data directory")]
     Open(#[source] OpenError),
